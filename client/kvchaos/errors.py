@@ -1,0 +1,67 @@
+"""Every error that kvchaos raises on purpose.
+
+KVChaosError
+├── InvalidKeyError          a key or a batch breaks an invariant
+├── ConfigError              a configuration is wrong; `problems` names every place
+├── SidecarError             a call to a daemon failed
+│   ├── SidecarUnavailable   it cannot be reached, or is draining
+│   ├── DeadlineExceeded     it did not answer in time
+│   ├── SessionEnded         it does not know the session (any more)
+│   ├── RequestRefused       it refused the request as wrong
+│   └── PermissionDenied     it asks for a token or another user
+└── HandoffRefused           descriptor passing was refused; inline transport remains
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class KVChaosError(Exception):
+    """Base of every error that kvchaos raises on purpose."""
+
+
+class InvalidKeyError(KVChaosError, ValueError):
+    """A key or a batch of keys breaks an invariant."""
+
+
+class ConfigError(KVChaosError, ValueError):
+    """A configuration is wrong. Nothing has been changed.
+
+    Attributes:
+        problems: one line for each problem, each naming its place (``rules[2].select.rate: ...``).
+    """
+
+    def __init__(self, problems: Sequence[str], source: str = "") -> None:
+        self.problems = tuple(problems)
+        self.source = source
+        place = f"{source}: " if source else ""
+        super().__init__(place + "; ".join(self.problems))
+
+
+class SidecarError(KVChaosError):
+    """A call to a daemon failed."""
+
+
+class SidecarUnavailable(SidecarError):
+    """The daemon cannot be reached, or is draining."""
+
+
+class DeadlineExceeded(SidecarError):
+    """The daemon did not answer in time."""
+
+
+class SessionEnded(SidecarError):
+    """The daemon does not know the session (any more)."""
+
+
+class RequestRefused(SidecarError):
+    """The daemon refused the request as wrong."""
+
+
+class PermissionDenied(SidecarError):
+    """The daemon asks for a token or for another user."""
+
+
+class HandoffRefused(KVChaosError):
+    """Descriptor passing was refused; inline transport remains."""

@@ -1,0 +1,1 @@
+"""The blend worker: recovers a prompt whose cached chunks have gaps."""
