@@ -1,0 +1,1 @@
+"""Real processes for the tests and the demo: sidecar, cache server, stores."""
