@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from kvchaos_sidecar.faults.plan import BatchPlan
 
 
 class Fault(Protocol):
@@ -11,3 +14,6 @@ class Fault(Protocol):
     @property
     def kind(self) -> str:
         """The name in rule files, metrics and logs."""
+
+    def apply(self, position: int, plan: BatchPlan) -> None:
+        """Changes what happens to the key at ``position`` of the batch."""

@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from kvchaos.results import Result
+
+if TYPE_CHECKING:
+    from kvchaos_sidecar.faults.plan import BatchPlan
 
 
 class PoisonKind(StrEnum):
@@ -28,3 +34,8 @@ class Drop:
 
     poison: Poison = Poison()
     kind: str = "drop"
+
+    def apply(self, position: int, plan: BatchPlan) -> None:
+        """Settles the key as DROPPED."""
+        plan.settle(position, Result.DROPPED)
+        plan.poison = self.poison
