@@ -8,6 +8,7 @@ KVChaosError
 │   ├── DeadlineExceeded     it did not answer in time
 │   ├── SessionEnded         it does not know the session (any more)
 │   ├── RequestRefused       it refused the request as wrong
+│   ├── OperationUnsupported its backend cannot do this
 │   └── PermissionDenied     it asks for a token or another user
 └── HandoffRefused           descriptor passing was refused; inline transport remains
 """
@@ -57,6 +58,10 @@ class SessionEnded(SidecarError):
 
 class RequestRefused(SidecarError):
     """The daemon refused the request as wrong."""
+
+
+class OperationUnsupported(SidecarError):
+    """The daemon, or the backend behind it, cannot do this."""
 
 
 class PermissionDenied(SidecarError):

@@ -24,7 +24,7 @@ class SessionEvent(_message.Message):
     def __init__(self, opened: _Optional[_Union[SessionOpened, _Mapping]] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ...) -> None: ...
 
 class SessionOpened(_message.Message):
-    __slots__ = ("session_id", "handoff", "backend", "capacity_bytes", "fault_inject", "daemon_version", "piece_size_bytes")
+    __slots__ = ("session_id", "handoff", "backend", "capacity_bytes", "fault_inject", "daemon_version", "piece_size_bytes", "grant_ttl_s")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     HANDOFF_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
@@ -32,6 +32,7 @@ class SessionOpened(_message.Message):
     FAULT_INJECT_FIELD_NUMBER: _ClassVar[int]
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     PIECE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    GRANT_TTL_S_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     handoff: HandoffOffer
     backend: str
@@ -39,7 +40,8 @@ class SessionOpened(_message.Message):
     fault_inject: _common_pb2.FaultInject
     daemon_version: str
     piece_size_bytes: int
-    def __init__(self, session_id: _Optional[str] = ..., handoff: _Optional[_Union[HandoffOffer, _Mapping]] = ..., backend: _Optional[str] = ..., capacity_bytes: _Optional[int] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., daemon_version: _Optional[str] = ..., piece_size_bytes: _Optional[int] = ...) -> None: ...
+    grant_ttl_s: float
+    def __init__(self, session_id: _Optional[str] = ..., handoff: _Optional[_Union[HandoffOffer, _Mapping]] = ..., backend: _Optional[str] = ..., capacity_bytes: _Optional[int] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., daemon_version: _Optional[str] = ..., piece_size_bytes: _Optional[int] = ..., grant_ttl_s: _Optional[float] = ...) -> None: ...
 
 class HandoffOffer(_message.Message):
     __slots__ = ("socket_path", "token")
