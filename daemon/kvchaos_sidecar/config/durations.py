@@ -15,7 +15,7 @@ _MICROSECONDS = {
 }
 _PART = re.compile(r"(\d+(?:\.\d+)?)(us|ms|s|m|h|d)", re.ASCII)
 _WHOLE = re.compile(rf"(?:{_PART.pattern})+", re.ASCII)
-_LIMIT = timedelta(days=3650)
+MAX_DURATION = timedelta(days=3650)
 
 PATTERN = r"^(\d+(\.\d+)?(us|ms|s|m|h|d))+$"
 """The form as a regular expression for JSON Schema."""
@@ -37,7 +37,7 @@ def parse_duration(text: str) -> timedelta:
         )
     except OverflowError:
         duration = timedelta.max
-    if not timedelta(0) < duration <= _LIMIT:
+    if not timedelta(0) < duration <= MAX_DURATION:
         raise ValueError(f"{text!r} is not between 1us and 3650d")
     return duration
 

@@ -25,7 +25,9 @@ from pydantic import (
 )
 
 from kvchaos_sidecar.config.addresses import TcpAddress, UnixAddress, parse_address
+from kvchaos_sidecar.config.bounds import Between
 from kvchaos_sidecar.config.durations import PATTERN, format_duration, parse_duration
+from kvchaos_sidecar.config.problems import shown
 from kvchaos_sidecar.faults.drop import Poison, PoisonKind
 
 RELOADABLE = frozenset({"fault_inject"})
@@ -40,7 +42,7 @@ def _address(value: object) -> object:
     if isinstance(value, UnixAddress | TcpAddress):
         return value
     if not isinstance(value, str):
-        raise ValueError(f"{value!r} is not text; write 'unix:/absolute/path' or 'HOST:PORT'")
+        raise ValueError(f"{shown(value)} is not text; write 'unix:/absolute/path' or 'HOST:PORT'")
     return parse_address(value)
 
 
@@ -76,7 +78,9 @@ def _poison(value: object) -> object:
     fill = value.get("byte") if isinstance(value, Mapping) and set(value) == {"byte"} else None
     if type(fill) is int and 0 <= fill <= 255:
         return Poison(PoisonKind.BYTE, fill)
-    raise ValueError(f"{value!r} is not a poison; write nan, leave or {{byte: 0}} with a byte from 0 to 255")
+    raise ValueError(
+        f"{shown(value)} is not a poison; write nan, leave or {{byte: 0}} with a byte from 0 to 255"
+    )
 
 
 def _poison_text(poison: Poison) -> object:
@@ -132,10 +136,11 @@ PoisonField = Annotated[
     ),
 ]
 ListOf = Annotated[tuple[T, ...], BeforeValidator(_tuple)]
-Port = Annotated[int, Field(ge=1, le=65535)]
-Int64 = Annotated[int, Field(ge=INT64_MIN, le=INT64_MAX)]
-Index = Annotated[int, Field(ge=0, le=INT64_MAX)]
-Ratio = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+Port = Annotated[int, Between(1, 65535)]
+Int64 = Annotated[int, Between(INT64_MIN, INT64_MAX)]
+Count = Annotated[int, Between(0, INT64_MAX)]
+PositiveCount = Annotated[int, Between(1, INT64_MAX)]
+Ratio = Annotated[float, Between(0, 1)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -196,7 +201,7 @@ class Listen(_Part):
 class Handoff(_Part):
     """Who may receive descriptors."""
 
-    allow_uids: ListOf[Annotated[int, Field(ge=0, le=2**32 - 2)]] = ()
+    allow_uids: ListOf[Annotated[int, Between(0, 2**32 - 2)]] = ()
     """User ids of client processes. Empty: the daemon's own user and root."""
 
 
@@ -212,7 +217,7 @@ class MemoryBackend(_Part):
     """The daemon's own memory; gone when it ends."""
 
     type: Literal["memory"]
-    capacity_bytes: Annotated[int, Field(ge=1, le=INT64_MAX)]
+    capacity_bytes: PositiveCount
     """Bytes of objects it may hold."""
 
 
@@ -228,9 +233,9 @@ class RedisBackend(_Part):
     """User name; empty for none."""
     password: SecretStr = SecretStr("")
     """Password; empty for none."""
-    db: Annotated[int, Field(ge=0, le=65535)] = 0
+    db: Annotated[int, Between(0, 65535)] = 0
     """Number of the logical database."""
-    capacity_bytes: Annotated[int, Field(ge=0, le=INT64_MAX)] = 0
+    capacity_bytes: Count = 0
     """Bytes the store is taken to hold, for usage and eviction; 0 for no limit."""
 
 
@@ -259,7 +264,7 @@ class FaultInject(_Part):
     """Share of keys dropped, by a seeded hash of the key."""
     seed: Int64 = 0
     """Seed of that hash."""
-    gap_indices: ListOf[Index] = ()
+    gap_indices: ListOf[Count] = ()
     """Positions in a load batch that are always dropped, from the head."""
     gap_tail_ratios: ListOf[Ratio] = ()
     """Positions always dropped, as distance from the tail over batch length: 0 last, 0.5 middle, 1 first."""
@@ -274,16 +279,16 @@ class Limits(_Part):
     """A lock that is neither used nor released ends after this."""
     grant_ttl: DurationField = timedelta(seconds=60)
     """A grant that is neither used nor released ends after this."""
-    staging_bytes: Annotated[int, Field(ge=1, le=INT64_MAX)] = 1 << 30
+    staging_bytes: PositiveCount = 1 << 30
     """Memory for objects on their way between a client and a store that has no files."""
-    max_sessions: Annotated[int, Field(ge=1, le=65536)] = 1024
+    max_sessions: Annotated[int, Between(1, 65536)] = 1024
     """Cache servers connected at the same time."""
 
 
 class Document(_Part):
     """Configuration of the kvchaos sidecar."""
 
-    version: Annotated[int, Field(ge=1, le=1)]
+    version: Annotated[int, Between(1, 1)]
     """Version of this format."""
     listen: Listen = Listen()
     handoff: Handoff = Handoff()

@@ -1,0 +1,236 @@
+"""Which rules are in force now: the document's, changed at runtime, or none while halted.
+
+One thread makes changes (the daemon's event loop); any thread may judge. A change replaces one reference, so
+that judging takes no lock and a batch sees one rule set.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kvchaos.errors import ConfigError
+from kvchaos_sidecar.config.durations import MAX_DURATION
+from kvchaos_sidecar.config.load import validate_fault_inject
+from kvchaos_sidecar.config.schema import Document, FaultInject
+from kvchaos_sidecar.faults.drop import Poison
+from kvchaos_sidecar.rules.ruleset import RuleSet
+from kvchaos_sidecar.rules.verdict import Call, Hit, Verdict
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultSnapshot:
+    """The faults in force at one moment."""
+
+    rate: float
+    seed: int
+    gap_indices: Sequence[int]
+    """Ascending, without repeats."""
+    gap_tail_ratios: Sequence[float]
+    poison: Poison
+    generation: int
+    """Number of the rule set."""
+    halted: bool
+    """True: the values above are configured but not applied."""
+    halt_reason: str
+    rules: Sequence[str]
+    """Names of the further rules, in the order of evaluation."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeValue:
+    """A value laid over the document's until reset, restart or the end of its time to live."""
+
+    value: object
+    ends_at: float = math.inf
+    """Reading of the governor's clock at which it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Epoch:
+    """A rule set and what follows it when its first runtime value ends."""
+
+    rules: RuleSet
+    ends_at: float = math.inf
+    successor: _Epoch | None = None
+
+
+class Governor:
+    """Holds the rules in force and changes them, whole."""
+
+    def __init__(self, document: Document, clock: Callable[[], float] = time.monotonic) -> None:
+        """``clock`` gives seconds that never go back."""
+        self._clock = clock
+        self._base = document.fault_inject
+        self._runtime: dict[str, RuntimeValue] = {}
+        self._generation = 0
+        self._epoch = self._plan(None, {})
+        self._halt_reason: str | None = None
+        self._subscribers: list[Callable[[FaultSnapshot], None]] = []
+
+    def judge(self, call: Call) -> Verdict | None:
+        """What happens to a batch; None when halted or when no rule looks at such calls.
+
+        A verdict without hits says that rules looked and none fired. Any thread may call this; it waits for
+        nothing.
+        """
+        if self._halt_reason is not None:
+            return None
+        return self._current().rules.judge(call)
+
+    def explain(self, call: Call) -> tuple[int, Sequence[Hit]]:
+        """The generation, and every reason for every position that it would hit if not halted."""
+        rules = self._current().rules
+        return rules.generation, rules.explain(call)
+
+    def snapshot(self) -> FaultSnapshot:
+        """The faults in force. Any thread may call this."""
+        rules = self._current().rules
+        faults = rules.fault_inject
+        return FaultSnapshot(
+            rate=faults.rate,
+            seed=faults.seed,
+            gap_indices=tuple(sorted(set(faults.gap_indices))),
+            gap_tail_ratios=faults.gap_tail_ratios,
+            poison=faults.poison,
+            generation=rules.generation,
+            halted=self._halt_reason is not None,
+            halt_reason=self._halt_reason or "",
+            rules=tuple(rule.name for rule in rules.rules),
+        )
+
+    def runtime_values(self) -> Mapping[str, RuntimeValue]:
+        """The runtime values in force, by field of ``fault_inject``."""
+        now = self._clock()
+        return {name: held for name, held in self._runtime.items() if held.ends_at > now}
+
+    def seconds_to_expiry(self) -> float:
+        """Until the next runtime value ends; infinite when none will."""
+        return max(0.0, self._epoch.ends_at - self._clock())
+
+    def apply_document(self, document: Document) -> bool:
+        """Puts another document's rules under the runtime values. True when that changed what is in force."""
+        self.expire()
+        self._base = document.fault_inject
+        return self._replan()
+
+    def set_faults(
+        self,
+        *,
+        rate: float | None = None,
+        seed: int | None = None,
+        gap_indices: Sequence[int] | None = None,
+        gap_tail_ratios: Sequence[float] | None = None,
+        time_to_live: timedelta | None = None,
+    ) -> bool:
+        """Lays values over the document's; None leaves a field alone. True when that changed anything.
+
+        Raises:
+            ConfigError: a value or the time to live is out of range. Nothing has changed.
+        """
+        given = {
+            "rate": rate,
+            "seed": seed,
+            "gap_indices": None if gap_indices is None else list(gap_indices),
+            "gap_tail_ratios": None if gap_tail_ratios is None else list(gap_tail_ratios),
+        }
+        named = {name: value for name, value in given.items() if value is not None}
+        checked = validate_fault_inject(named)
+        ends_at = self._end_of(time_to_live)
+        self.expire()
+        before = self._runtime
+        self._runtime = before | {name: RuntimeValue(getattr(checked, name), ends_at) for name in named}
+        return self._replan() or self._runtime != before
+
+    def reset(self) -> bool:
+        """Drops every runtime value. Does not resume a halt. True when there was one."""
+        self.expire()
+        had_values = bool(self._runtime)
+        self._runtime = {}
+        self._replan()
+        return had_values
+
+    def expire(self) -> bool:
+        """Forgets the runtime values whose time is over and tells the subscribers. True when there was one.
+
+        They stop having an effect at their end, with or without this.
+        """
+        ended = self._runtime.keys() - self.runtime_values().keys()
+        if not ended:
+            return False
+        log.info("runtime values ended: %s", ", ".join(sorted(ended)))
+        self._runtime = dict(self.runtime_values())
+        before, self._epoch = self._epoch, self._current()
+        if self._epoch.rules is not before.rules:
+            self._notify()
+        return True
+
+    def halt(self, reason: str = "") -> bool:
+        """Stops all injection at once until :meth:`resume`, reloads or not. False when halted already."""
+        if self._halt_reason is not None:
+            return False
+        self._halt_reason = reason
+        self._notify()
+        return True
+
+    def resume(self) -> bool:
+        """Ends a halt. False when there is none."""
+        if self._halt_reason is None:
+            return False
+        self._halt_reason = None
+        self._notify()
+        return True
+
+    def subscribe(self, callback: Callable[[FaultSnapshot], None]) -> Callable[[], None]:
+        """Calls ``callback`` after every change of what is in force. Returns what ends the subscription."""
+        self._subscribers.append(callback)
+        return lambda: self._subscribers.remove(callback)
+
+    def _current(self) -> _Epoch:
+        epoch = self._epoch
+        while epoch.successor is not None and epoch.ends_at <= self._clock():
+            epoch = epoch.successor
+        return epoch
+
+    def _replan(self) -> bool:
+        before, self._epoch = self._epoch, self._plan(self._current().rules, self._runtime)
+        changed = self._epoch.rules is not before.rules
+        if changed:
+            self._notify()
+        return changed
+
+    def _plan(self, before: RuleSet | None, runtime: Mapping[str, RuntimeValue]) -> _Epoch:
+        faults = self._base.model_copy(update={name: held.value for name, held in runtime.items()})
+        rules = before if before and before.fault_inject == faults else self._number(faults)
+        ends_at = min((held.ends_at for held in runtime.values()), default=math.inf)
+        if math.isinf(ends_at):
+            return _Epoch(rules)
+        remaining = {name: held for name, held in runtime.items() if held.ends_at > ends_at}
+        return _Epoch(rules, ends_at, self._plan(rules, remaining))
+
+    def _number(self, faults: FaultInject) -> RuleSet:
+        self._generation += 1
+        return RuleSet(self._generation, faults)
+
+    def _end_of(self, time_to_live: timedelta | None) -> float:
+        if time_to_live is None:
+            return math.inf
+        if not timedelta(0) < time_to_live <= MAX_DURATION:
+            raise ConfigError(
+                [f"time_to_live: {time_to_live.total_seconds():g}s is not between 1us and 3650d"]
+            )
+        return self._clock() + time_to_live.total_seconds()
+
+    def _notify(self) -> None:
+        snapshot = self.snapshot()
+        for callback in tuple(self._subscribers):
+            try:
+                callback(snapshot)
+            except Exception:
+                log.exception("a subscriber failed on generation %d", snapshot.generation)
