@@ -1,0 +1,250 @@
+"""What the daemon counts. Names start with ``kvchaos_``; labels are bounded and never hold a key."""
+
+from __future__ import annotations
+
+from collections import Counter as Tally
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    GCCollector,
+    Histogram,
+    Info,
+    PlatformCollector,
+    ProcessCollector,
+)
+
+from kvchaos.results import Result
+from kvchaos_sidecar.rules.governor import FaultSnapshot
+from kvchaos_sidecar.rules.verdict import Verdict
+from kvchaos_sidecar.sessions.session import EndReason
+
+KEY_OPERATIONS = ("store", "lookup", "load", "delete")
+REQUEST_OPERATIONS = (
+    "open_session",
+    "close_session",
+    "lookup",
+    "unlock",
+    "load",
+    "read_extents",
+    "prepare_store",
+    "write_extents",
+    "commit_store",
+    "delete",
+    "list",
+    "usage",
+    "status",
+)
+TRANSPORTS = ("handoff", "inline")
+DROP_REASONS = ("rate", "index", "tail_ratio")
+FAILURES = (
+    Result.IO_ERROR,
+    Result.NO_SPACE,
+    Result.UNAVAILABLE,
+    Result.TIMED_OUT,
+    Result.INVALID,
+)
+FAULT_INJECT_RULE = "fault_inject"
+
+_DURATION_BUCKETS_S = (
+    0.0001, 0.0003, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0,
+)  # fmt: skip
+_BATCH_BUCKETS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 10_000)
+
+
+class Metrics:
+    """All metrics of one daemon, in the registry that it is given.
+
+    Label values that are known beforehand exist from the start, so that a counter that never moved reads 0.
+    Methods may be called from any thread.
+    """
+
+    def __init__(self, registry: CollectorRegistry, backend: str, version: str) -> None:
+        self.registry = registry
+        self._backend = backend
+        self._define_traffic(registry)
+        self._define_faults(registry)
+        self._define_state(registry)
+        Info("kvchaos_build", "What runs here.", registry=registry).info(
+            {"version": version, "backend": backend}
+        )
+        for collector in (ProcessCollector, PlatformCollector, GCCollector):
+            collector(registry=registry)
+
+    def _define_traffic(self, registry: CollectorRegistry) -> None:
+        self._requests = Counter(
+            "kvchaos_requests_total", "Calls answered.", ["op", "result_code"], registry=registry
+        )
+        self._durations = Histogram(
+            "kvchaos_request_duration_seconds",
+            "Time from the first to the last byte of a call, without open_session.",
+            ["op"],
+            buckets=_DURATION_BUCKETS_S,
+            registry=registry,
+        )
+        self._load_keys = Histogram(
+            "kvchaos_load_keys", "Keys in one load batch.", buckets=_BATCH_BUCKETS, registry=registry
+        )
+        self._keys = Counter(
+            "kvchaos_keys_total",
+            "Keys answered, by what became of them.",
+            ["op", "result"],
+            registry=registry,
+        )
+        self._bytes = Counter(
+            "kvchaos_bytes_total", "Bytes of objects that moved.", ["op", "transport"], registry=registry
+        )
+        self._transfer_failures = Counter(
+            "kvchaos_transfer_failures_total",
+            "Granted objects whose bytes did not arrive whole.",
+            ["op", "transport"],
+            registry=registry,
+        )
+        self._backend_errors = Counter(
+            "kvchaos_backend_errors_total",
+            "Keys that the backend failed.",
+            ["backend", "result"],
+            registry=registry,
+        )
+        for operation in REQUEST_OPERATIONS:
+            self._requests.labels(operation, "ok")
+            self._durations.labels(operation)
+        for operation in KEY_OPERATIONS:
+            for result in Result:
+                self._keys.labels(operation, result.label)
+        for transport in TRANSPORTS:
+            for operation in ("load", "store"):
+                self._bytes.labels(operation, transport)
+                self._transfer_failures.labels(operation, transport)
+        for failure in FAILURES:
+            self._backend_errors.labels(self._backend, failure.label)
+
+    def _define_faults(self, registry: CollectorRegistry) -> None:
+        self._evaluated = Counter(
+            "kvchaos_rule_evaluated_total", "Keys a rule looked at.", ["rule"], registry=registry
+        )
+        self._fired = Counter(
+            "kvchaos_rule_fired_total",
+            "Keys a rule changed the fate of.",
+            ["rule", "reason", "fault"],
+            registry=registry,
+        )
+        self._drops = Counter(
+            "kvchaos_drops_total", "Keys dropped on purpose.", ["rule", "reason"], registry=registry
+        )
+        self._generation = Gauge("kvchaos_generation", "Number of the rule set in force.", registry=registry)
+        self._halted = Gauge("kvchaos_halted", "1 while injection is halted.", registry=registry)
+        self._active = Gauge(
+            "kvchaos_injection_active", "1 while a fault is armed and not halted.", registry=registry
+        )
+        self._reloads = Counter(
+            "kvchaos_reloads_total", "Readings of the configuration file.", ["result"], registry=registry
+        )
+        self._evaluated.labels(FAULT_INJECT_RULE)
+        for reason in DROP_REASONS:
+            self._fired.labels(FAULT_INJECT_RULE, reason, "drop")
+            self._drops.labels(FAULT_INJECT_RULE, reason)
+        for result in ("applied", "refused"):
+            self._reloads.labels(result)
+
+    def _define_state(self, registry: CollectorRegistry) -> None:
+        self._sessions = Gauge("kvchaos_sessions", "Open sessions.", registry=registry)
+        self._locks = Gauge("kvchaos_locks", "Locks held by sessions.", registry=registry)
+        self._grants = Gauge("kvchaos_grants", "Objects granted and not yet given back.", registry=registry)
+        self._sessions_ended = Counter(
+            "kvchaos_sessions_ended_total", "Sessions ended.", ["reason"], registry=registry
+        )
+        self._lock_expirations = Counter(
+            "kvchaos_lock_expirations_total", "Locks that ran out.", registry=registry
+        )
+        self._grant_expirations = Counter(
+            "kvchaos_grant_expirations_total", "Grants that ran out.", registry=registry
+        )
+        self._handoff_refusals = Counter(
+            "kvchaos_handoff_refusals_total", "Handoff connections refused.", registry=registry
+        )
+        self._backend_up = Gauge(
+            "kvchaos_backend_up", "1 while the backend answers.", ["backend"], registry=registry
+        )
+        self._backend_up.labels(self._backend)
+        for reason in EndReason:
+            self._sessions_ended.labels(reason.value)
+
+    def request(self, operation: str, code: str, seconds: float) -> None:
+        """One call was answered."""
+        self._requests.labels(operation, code).inc()
+        if operation != "open_session":
+            self._durations.labels(operation).observe(seconds)
+
+    def load_batch(self, keys: int) -> None:
+        """A load of so many keys came in."""
+        self._load_keys.observe(keys)
+
+    def keys(self, operation: str, results: Iterable[Result]) -> None:
+        """What became of the keys of one batch."""
+        for result, count in Tally(results).items():
+            self._keys.labels(operation, result.label).inc(count)
+            if result in FAILURES:
+                self._backend_errors.labels(self._backend, result.label).inc(count)
+
+    def moved(self, operation: str, transport: str, size_bytes: int, failed: int = 0) -> None:
+        """So many bytes of objects arrived; so many objects did not."""
+        self._bytes.labels(operation, transport).inc(size_bytes)
+        self._transfer_failures.labels(operation, transport).inc(failed)
+
+    def judged(self, verdict: Verdict) -> None:
+        """Rules looked at a batch."""
+        for rule, count in verdict.evaluated.items():
+            self._evaluated.labels(rule).inc(count)
+        fired = Tally((hit.rule, hit.reason, hit.fault.kind) for hit in verdict.hits)
+        for (rule, reason, fault), count in fired.items():
+            self._fired.labels(rule, reason, fault).inc(count)
+            if fault == "drop":
+                self._drops.labels(rule, reason).inc(count)
+
+    def faults_changed(self, snapshot: FaultSnapshot) -> None:
+        """Other faults are in force."""
+        armed = is_armed(snapshot)
+        self._generation.set(snapshot.generation)
+        self._halted.set(snapshot.halted)
+        self._active.set(armed and not snapshot.halted)
+
+    def reloaded(self, applied: bool) -> None:
+        """The configuration file was read again."""
+        self._reloads.labels("applied" if applied else "refused").inc()
+
+    def session_ended(self, reason: EndReason) -> None:
+        """A session ended."""
+        self._sessions_ended.labels(reason.value).inc()
+
+    def locks_expired(self, count: int) -> None:
+        """Locks ran out."""
+        self._lock_expirations.inc(count)
+
+    def grants_expired(self, count: int) -> None:
+        """Grants ran out."""
+        self._grant_expirations.inc(count)
+
+    def handoff_refused(self) -> None:
+        """A handoff connection was refused."""
+        self._handoff_refusals.inc()
+
+    def backend_answers(self, up: bool) -> None:
+        """The backend was probed."""
+        self._backend_up.labels(self._backend).set(up)
+
+    def read_state_from(
+        self, sessions: Callable[[], float], locks: Callable[[], float], grants: Callable[[], float]
+    ) -> None:
+        """Where the gauges of the present state come from. Called from the thread that serves /metrics."""
+        self._sessions.set_function(sessions)
+        self._locks.set_function(locks)
+        self._grants.set_function(grants)
+
+
+def is_armed(snapshot: FaultSnapshot) -> bool:
+    """Whether some fault could fire if injection is not halted."""
+    classic: Sequence[object] = (snapshot.rate, snapshot.gap_indices, snapshot.gap_tail_ratios)
+    return any(classic) or bool(snapshot.rules)

@@ -1,0 +1,108 @@
+"""One connected cache server process and everything it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from kvchaos_sidecar.clock import Clock
+from kvchaos_sidecar.sessions.locks import LockTable
+from kvchaos_sidecar.sessions.tickets import LoadTicket, StoreTicket, TicketTable
+from kvchaos_sidecar.sessions.token import HandoffToken
+
+UNKNOWN_UID = -1
+
+
+class EndReason(StrEnum):
+    """Why a session ended."""
+
+    CLOSED = "closed"
+    """The client said so."""
+    STREAM_LOST = "stream_lost"
+    """The client cancelled OpenSession, was killed or became unreachable."""
+    HANDOFF_LOST = "handoff_lost"
+    """The client's handoff connection ended."""
+    DRAINED = "drained"
+    """The daemon is about to end."""
+
+
+class HandoffPeer(Protocol):
+    """The client's end of a handoff connection."""
+
+    async def send_descriptors(self, request_id: int, descriptors: Sequence[int]) -> None:
+        """Passes descriptors; waits while the client does not take them."""
+
+    def close(self) -> None:
+        """Ends the connection. Idempotent."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionLimits:
+    """Bounds on what a session may hold."""
+
+    lock_ttl_s: float
+    grant_ttl_s: float
+
+
+class Session:
+    """What one client holds. Everything is given back by :meth:`end`, whatever the reason.
+
+    Attributes:
+        id: unguessable; whoever knows it may act for the session.
+        opened_at: seconds since the epoch.
+        uid: user id of the client's process, from the handoff connection; -1 when unknown.
+        handoff: the client's handoff connection, once it has one.
+        end_reason: None while the session is open.
+    """
+
+    def __init__(self, client_name: str, clock: Clock, limits: SessionLimits) -> None:
+        self.id = secrets.token_urlsafe(24)
+        self.client_name = client_name
+        self.opened_at = clock.time()
+        self.uid = UNKNOWN_UID
+        self.token = HandoffToken(clock)
+        self.handoff: HandoffPeer | None = None
+        self.locks = LockTable(clock, limits.lock_ttl_s)
+        self.loads: TicketTable[LoadTicket] = TicketTable(clock, limits.grant_ttl_s)
+        self.stores: TicketTable[StoreTicket] = TicketTable(clock, limits.grant_ttl_s)
+        self.end_reason: EndReason | None = None
+        self._news = asyncio.Event()
+
+    @property
+    def short_id(self) -> str:
+        """The first eight characters of the id, for people."""
+        return self.id[:8]
+
+    @property
+    def grants(self) -> int:
+        """Leases held."""
+        return self.loads.grants + self.stores.grants
+
+    def attach(self, handoff: HandoffPeer, uid: int) -> None:
+        """Gives the session its handoff connection."""
+        self.handoff = handoff
+        self.uid = uid
+
+    def notify(self) -> None:
+        """Wakes whoever waits for news: the faults in force changed."""
+        self._news.set()
+
+    async def wait_for_news(self) -> None:
+        """Returns when the faults in force changed or the session ended since the last call."""
+        await self._news.wait()
+        self._news.clear()
+
+    def end(self, reason: EndReason) -> None:
+        """Gives back everything. The handoff connection goes first: a client whose Release can still be sent
+        has read its bytes while it held them."""
+        self.end_reason = reason
+        if self.handoff is not None:
+            self.handoff.close()
+        self.loads.close()
+        self.stores.close()
+        self.locks.clear()
+        self._news.set()
