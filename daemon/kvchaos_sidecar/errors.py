@@ -7,6 +7,7 @@ DaemonError
 ├── TicketInUse          the request id is taken, or its bytes are still moving
 ├── TooManySessions      limits.max_sessions is reached
 ├── HandoffUnavailable   the session has no handoff connection
+├── NoConfigFile         there is no configuration file to reload
 ├── Draining             the daemon is about to end
 └── ListenError          a listener cannot be opened; the daemon does not start
 """
@@ -42,6 +43,10 @@ class TooManySessions(DaemonError):
 
 class HandoffUnavailable(DaemonError):
     """The session has no handoff connection."""
+
+
+class NoConfigFile(DaemonError):
+    """There is no configuration file to reload."""
 
 
 class Draining(DaemonError):

@@ -27,7 +27,7 @@ from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__
 from kvchaos.v1 import common_pb2 as kvchaos_dot_v1_dot_common__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kvchaos/v1/control.proto\x12\nkvchaos.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17kvchaos/v1/common.proto\"\x12\n\x10GetStatusRequest\"\xcd\x02\n\x11GetStatusResponse\x12\x16\n\x0e\x64\x61\x65mon_version\x18\x01 \x01(\t\x12.\n\nstarted_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07warning\x18\x03 \x01(\t\x12-\n\x0c\x66\x61ult_inject\x18\x04 \x01(\x0b\x32\x17.kvchaos.v1.FaultInject\x12*\n\x07\x62\x61\x63kend\x18\x05 \x01(\x0b\x32\x19.kvchaos.v1.BackendStatus\x12+\n\x08sessions\x18\x06 \x03(\x0b\x32\x19.kvchaos.v1.SessionStatus\x12\x13\n\x0b\x63onfig_path\x18\x07 \x01(\t\x12\x14\n\x0creload_error\x18\x08 \x01(\t\x12\x17\n\x0f\x65valuated_total\x18\t \x01(\x04\x12\x13\n\x0b\x66ired_total\x18\n \x01(\x04\"\x80\x01\n\rBackendStatus\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0f\n\x07healthy\x18\x03 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x05 \x01(\x04\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x06 \x01(\x04\"\xbb\x01\n\rSessionStatus\x12\x13\n\x0b\x63lient_name\x18\x01 \x01(\t\x12\x10\n\x08short_id\x18\x02 \x01(\t\x12-\n\topened_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\ttransport\x18\x04 \x01(\x0e\x32\x15.kvchaos.v1.Transport\x12\r\n\x05locks\x18\x05 \x01(\r\x12\x0e\n\x06grants\x18\x06 \x01(\r\x12\x0b\n\x03uid\x18\x07 \x01(\x03\"\x12\n\x10GetConfigRequest\"P\n\x11GetConfigResponse\x12\'\n\x06\x66ields\x18\x01 \x03(\x0b\x32\x17.kvchaos.v1.ConfigField\x12\x12\n\ngeneration\x18\x02 \x01(\x04\"o\n\x0b\x43onfigField\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nvalue_json\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd4\x01\n\x10SetFaultsRequest\x12\x11\n\x04rate\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04seed\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12*\n\x0bgap_indices\x18\x03 \x01(\x0b\x32\x15.kvchaos.v1.Positions\x12+\n\x0fgap_tail_ratios\x18\x04 \x01(\x0b\x32\x12.kvchaos.v1.Ratios\x12/\n\x0ctime_to_live\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x07\n\x05_rateB\x07\n\x05_seed\"\x1b\n\tPositions\x12\x0e\n\x06values\x18\x01 \x03(\x03\"\x18\n\x06Ratios\x12\x0e\n\x06values\x18\x01 \x03(\x01\"\x0e\n\x0cResetRequest\"\x0f\n\rReloadRequest\"\x1d\n\x0bHaltRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x0f\n\rResumeRequest\"P\n\x0e\x43hangeResponse\x12-\n\x0c\x66\x61ult_inject\x18\x01 \x01(\x0b\x32\x17.kvchaos.v1.FaultInject\x12\x0f\n\x07\x63hanged\x18\x02 \x01(\x08\"4\n\x0e\x45xplainRequest\x12\"\n\x04keys\x18\x01 \x01(\x0b\x32\x14.kvchaos.v1.KeyBatch\"W\n\x0f\x45xplainResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x30\n\tpositions\x18\x02 \x03(\x0b\x32\x1d.kvchaos.v1.ExplainedPosition\"M\n\x11\x45xplainedPosition\x12\x10\n\x08position\x18\x01 \x01(\r\x12&\n\x04hits\x18\x02 \x03(\x0b\x32\x18.kvchaos.v1.ExplainedHit\"K\n\x0c\x45xplainedHit\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"!\n\x10ListDropsRequest\x12\r\n\x05limit\x18\x01 \x01(\r\"M\n\x11ListDropsResponse\x12%\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x15.kvchaos.v1.DropEvent\x12\x11\n\tforgotten\x18\x02 \x01(\x04\"\x13\n\x11WatchDropsRequest\"J\n\x12WatchDropsResponse\x12$\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x15.kvchaos.v1.DropEvent\x12\x0e\n\x06missed\x18\x02 \x01(\x04\"\xfd\x01\n\tDropEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x04 \x01(\t\x12\x0c\n\x04rule\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x07 \x01(\t\x12\x11\n\toperation\x18\x08 \x01(\t\x12\x12\n\nbatch_size\x18\t \x01(\r\x12\x11\n\tpositions\x18\n \x03(\r\x12\x13\n\x0bsample_keys\x18\x0b \x03(\t\x12\x12\n\ngeneration\x18\x0c \x01(\x04\x32\xbf\x05\n\x07\x43ontrol\x12H\n\tGetStatus\x12\x1c.kvchaos.v1.GetStatusRequest\x1a\x1d.kvchaos.v1.GetStatusResponse\x12H\n\tGetConfig\x12\x1c.kvchaos.v1.GetConfigRequest\x1a\x1d.kvchaos.v1.GetConfigResponse\x12\x45\n\tSetFaults\x12\x1c.kvchaos.v1.SetFaultsRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12=\n\x05Reset\x12\x18.kvchaos.v1.ResetRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12?\n\x06Reload\x12\x19.kvchaos.v1.ReloadRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12;\n\x04Halt\x12\x17.kvchaos.v1.HaltRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12?\n\x06Resume\x12\x19.kvchaos.v1.ResumeRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12\x42\n\x07\x45xplain\x12\x1a.kvchaos.v1.ExplainRequest\x1a\x1b.kvchaos.v1.ExplainResponse\x12H\n\tListDrops\x12\x1c.kvchaos.v1.ListDropsRequest\x1a\x1d.kvchaos.v1.ListDropsResponse\x12M\n\nWatchDrops\x12\x1d.kvchaos.v1.WatchDropsRequest\x1a\x1e.kvchaos.v1.WatchDropsResponse0\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kvchaos/v1/control.proto\x12\nkvchaos.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x17kvchaos/v1/common.proto\"\x12\n\x10GetStatusRequest\"\xe2\x02\n\x11GetStatusResponse\x12\x16\n\x0e\x64\x61\x65mon_version\x18\x01 \x01(\t\x12.\n\nstarted_at\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07warning\x18\x03 \x01(\t\x12-\n\x0c\x66\x61ult_inject\x18\x04 \x01(\x0b\x32\x17.kvchaos.v1.FaultInject\x12*\n\x07\x62\x61\x63kend\x18\x05 \x01(\x0b\x32\x19.kvchaos.v1.BackendStatus\x12+\n\x08sessions\x18\x06 \x03(\x0b\x32\x19.kvchaos.v1.SessionStatus\x12\x13\n\x0b\x63onfig_path\x18\x07 \x01(\t\x12\x14\n\x0creload_error\x18\x08 \x01(\t\x12\x17\n\x0f\x65valuated_total\x18\t \x01(\x04\x12\x13\n\x0b\x66ired_total\x18\n \x01(\x04\x12\x13\n\x0bhalt_reason\x18\x0b \x01(\t\"\x80\x01\n\rBackendStatus\x12\x0c\n\x04type\x18\x01 \x01(\t\x12\x13\n\x0b\x64\x65scription\x18\x02 \x01(\t\x12\x0f\n\x07healthy\x18\x03 \x01(\x08\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\x12\x13\n\x0btotal_bytes\x18\x05 \x01(\x04\x12\x16\n\x0e\x63\x61pacity_bytes\x18\x06 \x01(\x04\"\xbb\x01\n\rSessionStatus\x12\x13\n\x0b\x63lient_name\x18\x01 \x01(\t\x12\x10\n\x08short_id\x18\x02 \x01(\t\x12-\n\topened_at\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\ttransport\x18\x04 \x01(\x0e\x32\x15.kvchaos.v1.Transport\x12\r\n\x05locks\x18\x05 \x01(\r\x12\x0e\n\x06grants\x18\x06 \x01(\r\x12\x0b\n\x03uid\x18\x07 \x01(\x03\"\x12\n\x10GetConfigRequest\"P\n\x11GetConfigResponse\x12\'\n\x06\x66ields\x18\x01 \x03(\x0b\x32\x17.kvchaos.v1.ConfigField\x12\x12\n\ngeneration\x18\x02 \x01(\x04\"o\n\x0b\x43onfigField\x12\x0c\n\x04path\x18\x01 \x01(\t\x12\x12\n\nvalue_json\x18\x02 \x01(\t\x12\x0e\n\x06source\x18\x03 \x01(\t\x12.\n\nexpires_at\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"\xd4\x01\n\x10SetFaultsRequest\x12\x11\n\x04rate\x18\x01 \x01(\x01H\x00\x88\x01\x01\x12\x11\n\x04seed\x18\x02 \x01(\x03H\x01\x88\x01\x01\x12*\n\x0bgap_indices\x18\x03 \x01(\x0b\x32\x15.kvchaos.v1.Positions\x12+\n\x0fgap_tail_ratios\x18\x04 \x01(\x0b\x32\x12.kvchaos.v1.Ratios\x12/\n\x0ctime_to_live\x18\x05 \x01(\x0b\x32\x19.google.protobuf.DurationB\x07\n\x05_rateB\x07\n\x05_seed\"\x1b\n\tPositions\x12\x0e\n\x06values\x18\x01 \x03(\x03\"\x18\n\x06Ratios\x12\x0e\n\x06values\x18\x01 \x03(\x01\"\x0e\n\x0cResetRequest\"\x0f\n\rReloadRequest\"\x1d\n\x0bHaltRequest\x12\x0e\n\x06reason\x18\x01 \x01(\t\"\x0f\n\rResumeRequest\"P\n\x0e\x43hangeResponse\x12-\n\x0c\x66\x61ult_inject\x18\x01 \x01(\x0b\x32\x17.kvchaos.v1.FaultInject\x12\x0f\n\x07\x63hanged\x18\x02 \x01(\x08\"4\n\x0e\x45xplainRequest\x12\"\n\x04keys\x18\x01 \x01(\x0b\x32\x14.kvchaos.v1.KeyBatch\"g\n\x0f\x45xplainResponse\x12\x12\n\ngeneration\x18\x01 \x01(\x04\x12\x30\n\tpositions\x18\x02 \x03(\x0b\x32\x1d.kvchaos.v1.ExplainedPosition\x12\x0e\n\x06halted\x18\x03 \x01(\x08\"M\n\x11\x45xplainedPosition\x12\x10\n\x08position\x18\x01 \x01(\r\x12&\n\x04hits\x18\x02 \x03(\x0b\x32\x18.kvchaos.v1.ExplainedHit\"K\n\x0c\x45xplainedHit\x12\x0c\n\x04rule\x18\x01 \x01(\t\x12\x0e\n\x06reason\x18\x02 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x03 \x01(\t\x12\x0e\n\x06\x64\x65tail\x18\x04 \x01(\t\"!\n\x10ListDropsRequest\x12\r\n\x05limit\x18\x01 \x01(\r\"M\n\x11ListDropsResponse\x12%\n\x06\x65vents\x18\x01 \x03(\x0b\x32\x15.kvchaos.v1.DropEvent\x12\x11\n\tforgotten\x18\x02 \x01(\x04\"\x13\n\x11WatchDropsRequest\"J\n\x12WatchDropsResponse\x12$\n\x05\x65vent\x18\x01 \x01(\x0b\x32\x15.kvchaos.v1.DropEvent\x12\x0e\n\x06missed\x18\x02 \x01(\x04\"\xfd\x01\n\tDropEvent\x12\x10\n\x08sequence\x18\x01 \x01(\x04\x12(\n\x04time\x18\x02 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12\x0f\n\x07session\x18\x03 \x01(\t\x12\x13\n\x0b\x63lient_name\x18\x04 \x01(\t\x12\x0c\n\x04rule\x18\x05 \x01(\t\x12\x0e\n\x06reason\x18\x06 \x01(\t\x12\r\n\x05\x66\x61ult\x18\x07 \x01(\t\x12\x11\n\toperation\x18\x08 \x01(\t\x12\x12\n\nbatch_size\x18\t \x01(\r\x12\x11\n\tpositions\x18\n \x03(\r\x12\x13\n\x0bsample_keys\x18\x0b \x03(\t\x12\x12\n\ngeneration\x18\x0c \x01(\x04\x32\xbf\x05\n\x07\x43ontrol\x12H\n\tGetStatus\x12\x1c.kvchaos.v1.GetStatusRequest\x1a\x1d.kvchaos.v1.GetStatusResponse\x12H\n\tGetConfig\x12\x1c.kvchaos.v1.GetConfigRequest\x1a\x1d.kvchaos.v1.GetConfigResponse\x12\x45\n\tSetFaults\x12\x1c.kvchaos.v1.SetFaultsRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12=\n\x05Reset\x12\x18.kvchaos.v1.ResetRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12?\n\x06Reload\x12\x19.kvchaos.v1.ReloadRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12;\n\x04Halt\x12\x17.kvchaos.v1.HaltRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12?\n\x06Resume\x12\x19.kvchaos.v1.ResumeRequest\x1a\x1a.kvchaos.v1.ChangeResponse\x12\x42\n\x07\x45xplain\x12\x1a.kvchaos.v1.ExplainRequest\x1a\x1b.kvchaos.v1.ExplainResponse\x12H\n\tListDrops\x12\x1c.kvchaos.v1.ListDropsRequest\x1a\x1d.kvchaos.v1.ListDropsResponse\x12M\n\nWatchDrops\x12\x1d.kvchaos.v1.WatchDropsRequest\x1a\x1e.kvchaos.v1.WatchDropsResponse0\x01\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -37,51 +37,51 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_GETSTATUSREQUEST']._serialized_start=130
   _globals['_GETSTATUSREQUEST']._serialized_end=148
   _globals['_GETSTATUSRESPONSE']._serialized_start=151
-  _globals['_GETSTATUSRESPONSE']._serialized_end=484
-  _globals['_BACKENDSTATUS']._serialized_start=487
-  _globals['_BACKENDSTATUS']._serialized_end=615
-  _globals['_SESSIONSTATUS']._serialized_start=618
-  _globals['_SESSIONSTATUS']._serialized_end=805
-  _globals['_GETCONFIGREQUEST']._serialized_start=807
-  _globals['_GETCONFIGREQUEST']._serialized_end=825
-  _globals['_GETCONFIGRESPONSE']._serialized_start=827
-  _globals['_GETCONFIGRESPONSE']._serialized_end=907
-  _globals['_CONFIGFIELD']._serialized_start=909
-  _globals['_CONFIGFIELD']._serialized_end=1020
-  _globals['_SETFAULTSREQUEST']._serialized_start=1023
-  _globals['_SETFAULTSREQUEST']._serialized_end=1235
-  _globals['_POSITIONS']._serialized_start=1237
-  _globals['_POSITIONS']._serialized_end=1264
-  _globals['_RATIOS']._serialized_start=1266
-  _globals['_RATIOS']._serialized_end=1290
-  _globals['_RESETREQUEST']._serialized_start=1292
-  _globals['_RESETREQUEST']._serialized_end=1306
-  _globals['_RELOADREQUEST']._serialized_start=1308
-  _globals['_RELOADREQUEST']._serialized_end=1323
-  _globals['_HALTREQUEST']._serialized_start=1325
-  _globals['_HALTREQUEST']._serialized_end=1354
-  _globals['_RESUMEREQUEST']._serialized_start=1356
-  _globals['_RESUMEREQUEST']._serialized_end=1371
-  _globals['_CHANGERESPONSE']._serialized_start=1373
-  _globals['_CHANGERESPONSE']._serialized_end=1453
-  _globals['_EXPLAINREQUEST']._serialized_start=1455
-  _globals['_EXPLAINREQUEST']._serialized_end=1507
-  _globals['_EXPLAINRESPONSE']._serialized_start=1509
-  _globals['_EXPLAINRESPONSE']._serialized_end=1596
-  _globals['_EXPLAINEDPOSITION']._serialized_start=1598
-  _globals['_EXPLAINEDPOSITION']._serialized_end=1675
-  _globals['_EXPLAINEDHIT']._serialized_start=1677
-  _globals['_EXPLAINEDHIT']._serialized_end=1752
-  _globals['_LISTDROPSREQUEST']._serialized_start=1754
-  _globals['_LISTDROPSREQUEST']._serialized_end=1787
-  _globals['_LISTDROPSRESPONSE']._serialized_start=1789
-  _globals['_LISTDROPSRESPONSE']._serialized_end=1866
-  _globals['_WATCHDROPSREQUEST']._serialized_start=1868
-  _globals['_WATCHDROPSREQUEST']._serialized_end=1887
-  _globals['_WATCHDROPSRESPONSE']._serialized_start=1889
-  _globals['_WATCHDROPSRESPONSE']._serialized_end=1963
-  _globals['_DROPEVENT']._serialized_start=1966
-  _globals['_DROPEVENT']._serialized_end=2219
-  _globals['_CONTROL']._serialized_start=2222
-  _globals['_CONTROL']._serialized_end=2925
+  _globals['_GETSTATUSRESPONSE']._serialized_end=505
+  _globals['_BACKENDSTATUS']._serialized_start=508
+  _globals['_BACKENDSTATUS']._serialized_end=636
+  _globals['_SESSIONSTATUS']._serialized_start=639
+  _globals['_SESSIONSTATUS']._serialized_end=826
+  _globals['_GETCONFIGREQUEST']._serialized_start=828
+  _globals['_GETCONFIGREQUEST']._serialized_end=846
+  _globals['_GETCONFIGRESPONSE']._serialized_start=848
+  _globals['_GETCONFIGRESPONSE']._serialized_end=928
+  _globals['_CONFIGFIELD']._serialized_start=930
+  _globals['_CONFIGFIELD']._serialized_end=1041
+  _globals['_SETFAULTSREQUEST']._serialized_start=1044
+  _globals['_SETFAULTSREQUEST']._serialized_end=1256
+  _globals['_POSITIONS']._serialized_start=1258
+  _globals['_POSITIONS']._serialized_end=1285
+  _globals['_RATIOS']._serialized_start=1287
+  _globals['_RATIOS']._serialized_end=1311
+  _globals['_RESETREQUEST']._serialized_start=1313
+  _globals['_RESETREQUEST']._serialized_end=1327
+  _globals['_RELOADREQUEST']._serialized_start=1329
+  _globals['_RELOADREQUEST']._serialized_end=1344
+  _globals['_HALTREQUEST']._serialized_start=1346
+  _globals['_HALTREQUEST']._serialized_end=1375
+  _globals['_RESUMEREQUEST']._serialized_start=1377
+  _globals['_RESUMEREQUEST']._serialized_end=1392
+  _globals['_CHANGERESPONSE']._serialized_start=1394
+  _globals['_CHANGERESPONSE']._serialized_end=1474
+  _globals['_EXPLAINREQUEST']._serialized_start=1476
+  _globals['_EXPLAINREQUEST']._serialized_end=1528
+  _globals['_EXPLAINRESPONSE']._serialized_start=1530
+  _globals['_EXPLAINRESPONSE']._serialized_end=1633
+  _globals['_EXPLAINEDPOSITION']._serialized_start=1635
+  _globals['_EXPLAINEDPOSITION']._serialized_end=1712
+  _globals['_EXPLAINEDHIT']._serialized_start=1714
+  _globals['_EXPLAINEDHIT']._serialized_end=1789
+  _globals['_LISTDROPSREQUEST']._serialized_start=1791
+  _globals['_LISTDROPSREQUEST']._serialized_end=1824
+  _globals['_LISTDROPSRESPONSE']._serialized_start=1826
+  _globals['_LISTDROPSRESPONSE']._serialized_end=1903
+  _globals['_WATCHDROPSREQUEST']._serialized_start=1905
+  _globals['_WATCHDROPSREQUEST']._serialized_end=1924
+  _globals['_WATCHDROPSRESPONSE']._serialized_start=1926
+  _globals['_WATCHDROPSRESPONSE']._serialized_end=2000
+  _globals['_DROPEVENT']._serialized_start=2003
+  _globals['_DROPEVENT']._serialized_end=2256
+  _globals['_CONTROL']._serialized_start=2259
+  _globals['_CONTROL']._serialized_end=2962
 # @@protoc_insertion_point(module_scope)

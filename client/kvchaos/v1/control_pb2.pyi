@@ -16,7 +16,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("daemon_version", "started_at", "warning", "fault_inject", "backend", "sessions", "config_path", "reload_error", "evaluated_total", "fired_total")
+    __slots__ = ("daemon_version", "started_at", "warning", "fault_inject", "backend", "sessions", "config_path", "reload_error", "evaluated_total", "fired_total", "halt_reason")
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     WARNING_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,7 @@ class GetStatusResponse(_message.Message):
     RELOAD_ERROR_FIELD_NUMBER: _ClassVar[int]
     EVALUATED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     FIRED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    HALT_REASON_FIELD_NUMBER: _ClassVar[int]
     daemon_version: str
     started_at: _timestamp_pb2.Timestamp
     warning: str
@@ -37,7 +38,8 @@ class GetStatusResponse(_message.Message):
     reload_error: str
     evaluated_total: int
     fired_total: int
-    def __init__(self, daemon_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., warning: _Optional[str] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., backend: _Optional[_Union[BackendStatus, _Mapping]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., config_path: _Optional[str] = ..., reload_error: _Optional[str] = ..., evaluated_total: _Optional[int] = ..., fired_total: _Optional[int] = ...) -> None: ...
+    halt_reason: str
+    def __init__(self, daemon_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., warning: _Optional[str] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., backend: _Optional[_Union[BackendStatus, _Mapping]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., config_path: _Optional[str] = ..., reload_error: _Optional[str] = ..., evaluated_total: _Optional[int] = ..., fired_total: _Optional[int] = ..., halt_reason: _Optional[str] = ...) -> None: ...
 
 class BackendStatus(_message.Message):
     __slots__ = ("type", "description", "healthy", "detail", "total_bytes", "capacity_bytes")
@@ -156,12 +158,14 @@ class ExplainRequest(_message.Message):
     def __init__(self, keys: _Optional[_Union[_common_pb2.KeyBatch, _Mapping]] = ...) -> None: ...
 
 class ExplainResponse(_message.Message):
-    __slots__ = ("generation", "positions")
+    __slots__ = ("generation", "positions", "halted")
     GENERATION_FIELD_NUMBER: _ClassVar[int]
     POSITIONS_FIELD_NUMBER: _ClassVar[int]
+    HALTED_FIELD_NUMBER: _ClassVar[int]
     generation: int
     positions: _containers.RepeatedCompositeFieldContainer[ExplainedPosition]
-    def __init__(self, generation: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[ExplainedPosition, _Mapping]]] = ...) -> None: ...
+    halted: bool
+    def __init__(self, generation: _Optional[int] = ..., positions: _Optional[_Iterable[_Union[ExplainedPosition, _Mapping]]] = ..., halted: bool = ...) -> None: ...
 
 class ExplainedPosition(_message.Message):
     __slots__ = ("position", "hits")

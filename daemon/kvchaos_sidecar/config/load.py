@@ -24,6 +24,8 @@ class Configuration:
     document: Document
     path: Path | None = None
     """The file, when there is one."""
+    content: bytes = b""
+    """The file's bytes."""
     file: Mapping[str, Any] = field(default_factory=dict)
     """What the file says."""
     arguments: Mapping[str, Any] = field(default_factory=dict)
@@ -36,27 +38,28 @@ def load(path: Path | None, arguments: Mapping[str, Any] | None = None) -> Confi
     Raises:
         ConfigError: the file cannot be read or the document is wrong.
     """
-    arguments = arguments or {}
-    file = read_mapping(path) if path else {}
-    document = validate(merge(file, arguments), str(path or ""))
-    return Configuration(document, path, file, arguments)
+    if path is None:
+        return Configuration(validate(arguments or {}), arguments=arguments or {})
+    return compose(path, read(path), arguments or {})
 
 
-def read_mapping(path: Path) -> dict[str, Any]:
-    """What a YAML file says, unchecked.
-
-    Raises:
-        ConfigError: it cannot be read, is not YAML, or is not a mapping.
-    """
+def read(path: Path) -> bytes:
+    """The bytes of a configuration file. Raises ConfigError when it cannot be read."""
     try:
         with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
+            return stream.read(MAX_BYTES + 1)
     except OSError as error:
         raise ConfigError([f"cannot be read: {error.strerror}"], str(path)) from None
+
+
+def compose(path: Path, content: bytes, arguments: Mapping[str, Any]) -> Configuration:
+    """The configuration that a file's content and ``arguments`` make. Raises ConfigError."""
     try:
-        return _as_mapping(parse_yaml(data))
+        file = _as_mapping(parse_yaml(content))
+        document = validate(merge(file, arguments))
     except ConfigError as error:
         raise ConfigError(error.problems, str(path)) from None
+    return Configuration(document, path, content, file, arguments)
 
 
 def parse_document(text: str, source: str = "") -> Document:
@@ -71,12 +74,12 @@ def parse_document(text: str, source: str = "") -> Document:
         raise ConfigError(error.problems, source) from None
 
 
-def validate(mapping: Mapping[str, Any], source: str = "") -> Document:
+def validate(mapping: Mapping[str, Any]) -> Document:
     """Checks a whole document. Raises ConfigError with every problem."""
     try:
         return Document.model_validate(dict(mapping))
     except ValidationError as error:
-        raise ConfigError(problems_of(error, Document), source) from None
+        raise ConfigError(problems_of(error, Document)) from None
 
 
 def validate_fault_inject(mapping: Mapping[str, Any]) -> FaultInject:

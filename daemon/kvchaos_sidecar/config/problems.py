@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 
 Location = tuple[int | str, ...]
 
-_SECRET_NAMES = frozenset({"password", "secret", "token", "key"})
+_SECRET_WORDS = ("password", "secret", "token", "credential", "access_key", "api_key")
 _SHOWN_CHARACTERS = 60
 
 
@@ -28,6 +28,11 @@ def shown(value: object) -> str:
     """A value as YAML would write it, cut to a readable length."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+
+
+def is_secret(name: str) -> bool:
+    """Whether a field of that name holds a secret, which no message may show."""
+    return not name.endswith("_file") and any(word in name.lower() for word in _SECRET_WORDS)
 
 
 def suggestion(name: str, known: Sequence[str]) -> str:
@@ -47,7 +52,7 @@ def _line(details: ErrorDetails, model: type[BaseModel], prefix: str) -> str:
     elif kind == "value_error":
         message = str(details["ctx"]["error"])
     elif kind in _MESSAGES:
-        value = "the value" if steps[-1:] and steps[-1] in _SECRET_NAMES else shown(details["input"])
+        value = "the value" if steps and is_secret(str(steps[-1])) else shown(details["input"])
         message = _MESSAGES[kind](value)
     else:
         message = details["msg"]

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import logging
 import math
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
 from kvchaos.errors import ConfigError
+from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config.durations import MAX_DURATION
+from kvchaos_sidecar.config.effective import RuntimeValue
 from kvchaos_sidecar.config.load import validate_fault_inject
 from kvchaos_sidecar.config.schema import Document, FaultInject
 from kvchaos_sidecar.faults.drop import Poison
@@ -44,15 +45,6 @@ class FaultSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class RuntimeValue:
-    """A value laid over the document's until reset, restart or the end of its time to live."""
-
-    value: object
-    ends_at: float = math.inf
-    """Reading of the governor's clock at which it ends."""
-
-
-@dataclass(frozen=True, slots=True)
 class _Epoch:
     """A rule set and what follows it when its first runtime value ends."""
 
@@ -64,8 +56,8 @@ class _Epoch:
 class Governor:
     """Holds the rules in force and changes them, whole."""
 
-    def __init__(self, document: Document, clock: Callable[[], float] = time.monotonic) -> None:
-        """``clock`` gives seconds that never go back."""
+    def __init__(self, document: Document, clock: Clock) -> None:
+        """Starts with the rules of ``document`` as generation 1."""
         self._clock = clock
         self._base = document.fault_inject
         self._runtime: dict[str, RuntimeValue] = {}
@@ -96,7 +88,7 @@ class Governor:
         return FaultSnapshot(
             rate=faults.rate,
             seed=faults.seed,
-            gap_indices=tuple(sorted(set(faults.gap_indices))),
+            gap_indices=rules.gap_indices,
             gap_tail_ratios=faults.gap_tail_ratios,
             poison=faults.poison,
             generation=rules.generation,
@@ -107,12 +99,8 @@ class Governor:
 
     def runtime_values(self) -> Mapping[str, RuntimeValue]:
         """The runtime values in force, by field of ``fault_inject``."""
-        now = self._clock()
+        now = self._clock.monotonic()
         return {name: held for name, held in self._runtime.items() if held.ends_at > now}
-
-    def seconds_to_expiry(self) -> float:
-        """Until the next runtime value ends; infinite when none will."""
-        return max(0.0, self._epoch.ends_at - self._clock())
 
     def apply_document(self, document: Document) -> bool:
         """Puts another document's rules under the runtime values. True when that changed what is in force."""
@@ -194,7 +182,7 @@ class Governor:
 
     def _current(self) -> _Epoch:
         epoch = self._epoch
-        while epoch.successor is not None and epoch.ends_at <= self._clock():
+        while epoch.successor is not None and epoch.ends_at <= self._clock.monotonic():
             epoch = epoch.successor
         return epoch
 
@@ -225,7 +213,7 @@ class Governor:
             raise ConfigError(
                 [f"time_to_live: {time_to_live.total_seconds():g}s is not between 1us and 3650d"]
             )
-        return self._clock() + time_to_live.total_seconds()
+        return self._clock.monotonic() + time_to_live.total_seconds()
 
     def _notify(self) -> None:
         snapshot = self.snapshot()

@@ -17,6 +17,7 @@ class RuleSet:
         """``rules`` are the further rules, evaluated after ``fault_inject`` in the given order."""
         self.generation = generation
         self.fault_inject = fault_inject
+        self.gap_indices = tuple(sorted(set(fault_inject.gap_indices)))
         self.rules = tuple(rules)
         ordered: tuple[Rule, ...] = (FaultInjectRule(fault_inject), *self.rules)
         self._by_operation = {

@@ -1,0 +1,239 @@
+"""The Control service: reading and changing what is injected. Never waits for the data plane."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+from collections.abc import AsyncIterator, Sequence
+from datetime import timedelta
+from itertools import groupby
+from typing import NoReturn
+
+from grpc import StatusCode
+
+from kvchaos.errors import ConfigError, InvalidKeyError
+from kvchaos.keys import decode_keys
+from kvchaos.v1 import control_pb2, control_pb2_grpc
+from kvchaos_sidecar.clock import Clock
+from kvchaos_sidecar.config.effective import EffectiveField, effective_fields
+from kvchaos_sidecar.errors import NoConfigFile
+from kvchaos_sidecar.journal import DropEvent, Journal
+from kvchaos_sidecar.reload import Reloader
+from kvchaos_sidecar.rpc.boundary import Context
+from kvchaos_sidecar.rpc.convert import faults_to_wire
+from kvchaos_sidecar.rpc.status import StatusSource, timestamp, warning
+from kvchaos_sidecar.rules.governor import Governor
+from kvchaos_sidecar.rules.verdict import Call, Hit, Operation
+
+log = logging.getLogger(__name__)
+
+SETTABLE = ("rate", "seed", "gap_indices", "gap_tail_ratios")
+
+
+class ControlServicer(control_pb2_grpc.ControlServicer):
+    """Serves Control. Every change is logged with who asked for it."""
+
+    def __init__(
+        self,
+        governor: Governor,
+        reloader: Reloader,
+        journal: Journal,
+        status: StatusSource,
+        clock: Clock,
+        version: str,
+        backend_timeout_s: float = 2.0,
+    ) -> None:
+        """A store that does not say within ``backend_timeout_s`` how it is, is reported unhealthy."""
+        self._governor = governor
+        self._reloader = reloader
+        self._journal = journal
+        self._status = status
+        self._clock = clock
+        self._version = version
+        self._backend_timeout_s = backend_timeout_s
+
+    async def GetStatus(
+        self, request: control_pb2.GetStatusRequest, context: Context
+    ) -> control_pb2.GetStatusResponse:
+        """The daemon as an operator sees it."""
+        snapshot = self._governor.snapshot()
+        path = self._reloader.configuration.path
+        return control_pb2.GetStatusResponse(
+            daemon_version=self._version,
+            started_at=timestamp(self._status.started_at),
+            warning=warning(snapshot),
+            fault_inject=faults_to_wire(snapshot),
+            halt_reason=snapshot.halt_reason,
+            backend=await self._backend_status(),
+            sessions=self._status.sessions(),
+            config_path=str(path or ""),
+            reload_error=self._reloader.error,
+            evaluated_total=self._status.evaluated_total,
+            fired_total=self._status.fired_total,
+        )
+
+    async def GetConfig(
+        self, request: control_pb2.GetConfigRequest, context: Context
+    ) -> control_pb2.GetConfigResponse:
+        """Every field with its source."""
+        fields = effective_fields(self._reloader.configuration, self._governor.runtime_values())
+        return control_pb2.GetConfigResponse(
+            fields=[self._config_field(field) for field in fields],
+            generation=self._governor.snapshot().generation,
+        )
+
+    async def SetFaults(
+        self, request: control_pb2.SetFaultsRequest, context: Context
+    ) -> control_pb2.ChangeResponse:
+        """Lays values over the file's."""
+        if not any(request.HasField(name) for name in SETTABLE):
+            await _refuse(context, f"nothing to set; give at least one of {', '.join(SETTABLE)}")
+        try:
+            changed = self._governor.set_faults(
+                rate=request.rate if request.HasField("rate") else None,
+                seed=request.seed if request.HasField("seed") else None,
+                gap_indices=request.gap_indices.values if request.HasField("gap_indices") else None,
+                gap_tail_ratios=request.gap_tail_ratios.values
+                if request.HasField("gap_tail_ratios")
+                else None,
+                time_to_live=_time_to_live(request),
+            )
+        except ConfigError as error:
+            await _refuse(context, str(error))
+        return self._changed(context, f"set {_one_line(request)}", changed)
+
+    async def Reset(self, request: control_pb2.ResetRequest, context: Context) -> control_pb2.ChangeResponse:
+        """Drops the runtime values."""
+        return self._changed(context, "reset", self._governor.reset())
+
+    async def Reload(
+        self, request: control_pb2.ReloadRequest, context: Context
+    ) -> control_pb2.ChangeResponse:
+        """Reads the file again."""
+        try:
+            changed = await self._reloader.reload()
+        except NoConfigFile as error:
+            await context.abort(StatusCode.FAILED_PRECONDITION, str(error))
+        except ConfigError as error:
+            await _refuse(context, str(error))
+        return self._changed(context, "reload", changed)
+
+    async def Halt(self, request: control_pb2.HaltRequest, context: Context) -> control_pb2.ChangeResponse:
+        """Stops all injection."""
+        return self._changed(context, f"halt {request.reason!r}", self._governor.halt(request.reason))
+
+    async def Resume(
+        self, request: control_pb2.ResumeRequest, context: Context
+    ) -> control_pb2.ChangeResponse:
+        """Ends a halt."""
+        return self._changed(context, "resume", self._governor.resume())
+
+    async def Explain(
+        self, request: control_pb2.ExplainRequest, context: Context
+    ) -> control_pb2.ExplainResponse:
+        """What the rules would do to a load of these keys."""
+        try:
+            keys = decode_keys(request.keys)
+        except InvalidKeyError as error:
+            await _refuse(context, f"keys: {error}")
+        generation, hits = self._governor.explain(Call(Operation.LOAD, keys))
+        return control_pb2.ExplainResponse(
+            generation=generation,
+            positions=explained_positions(hits),
+            halted=self._governor.snapshot().halted,
+        )
+
+    async def ListDrops(
+        self, request: control_pb2.ListDropsRequest, context: Context
+    ) -> control_pb2.ListDropsResponse:
+        """The newest events."""
+        events = self._journal.recent(request.limit)
+        return control_pb2.ListDropsResponse(
+            events=[_event_message(event) for event in events], forgotten=self._journal.forgotten
+        )
+
+    async def WatchDrops(
+        self, request: control_pb2.WatchDropsRequest, context: Context
+    ) -> AsyncIterator[control_pb2.WatchDropsResponse]:
+        """Events from the moment on at which the client has the initial metadata."""
+        with self._journal.watch() as events:
+            await context.send_initial_metadata(())
+            async for watched in events:
+                yield control_pb2.WatchDropsResponse(
+                    event=_event_message(watched.event), missed=watched.missed
+                )
+
+    async def _backend_status(self) -> control_pb2.BackendStatus:
+        try:
+            async with asyncio.timeout(self._backend_timeout_s):
+                return await self._status.backend_status()
+        except TimeoutError:
+            return control_pb2.BackendStatus(
+                type=self._reloader.configuration.document.backend.type,
+                detail=f"did not answer within {self._backend_timeout_s:g} s",
+            )
+
+    def _config_field(self, field: EffectiveField) -> control_pb2.ConfigField:
+        message = control_pb2.ConfigField(
+            path=field.path, value_json=json.dumps(field.value, ensure_ascii=False), source=field.source
+        )
+        if not math.isinf(field.ends_at):
+            remaining = field.ends_at - self._clock.monotonic()
+            message.expires_at.CopyFrom(timestamp(self._clock.time() + remaining))
+        return message
+
+    def _changed(self, context: Context, what: str, changed: bool) -> control_pb2.ChangeResponse:
+        snapshot = self._governor.snapshot()
+        outcome = f"generation {snapshot.generation}" if changed else "nothing changed"
+        log.warning("control: %s by %s: %s; %s", what, context.peer(), outcome, warning(snapshot))
+        return control_pb2.ChangeResponse(fault_inject=faults_to_wire(snapshot), changed=changed)
+
+
+def explained_positions(hits: Sequence[Hit]) -> list[control_pb2.ExplainedPosition]:
+    """Hits gathered by position, ascending; the hits of one position keep their order."""
+    ordered = sorted(hits, key=lambda hit: hit.position)
+    return [
+        control_pb2.ExplainedPosition(position=position, hits=[_hit_message(hit) for hit in group])
+        for position, group in groupby(ordered, key=lambda hit: hit.position)
+    ]
+
+
+def _hit_message(hit: Hit) -> control_pb2.ExplainedHit:
+    return control_pb2.ExplainedHit(rule=hit.rule, reason=hit.reason, fault=hit.fault.kind, detail=hit.detail)
+
+
+def _event_message(event: DropEvent) -> control_pb2.DropEvent:
+    return control_pb2.DropEvent(
+        sequence=event.sequence,
+        time=timestamp(event.time),
+        session=event.session,
+        client_name=event.client_name,
+        rule=event.rule,
+        reason=event.reason,
+        fault=event.fault,
+        operation=event.operation,
+        batch_size=event.batch_size,
+        positions=event.positions,
+        sample_keys=event.sample_keys,
+        generation=event.generation,
+    )
+
+
+def _time_to_live(request: control_pb2.SetFaultsRequest) -> timedelta | None:
+    if not request.HasField("time_to_live"):
+        return None
+    try:
+        return request.time_to_live.ToTimedelta()
+    except (ValueError, OverflowError) as error:
+        raise ConfigError([f"time_to_live: {error}"]) from None
+
+
+def _one_line(request: control_pb2.SetFaultsRequest) -> str:
+    return " ".join(str(request).split())
+
+
+async def _refuse(context: Context, message: str) -> NoReturn:
+    await context.abort(StatusCode.INVALID_ARGUMENT, message)
+    raise RuntimeError("abort raises")
