@@ -115,6 +115,18 @@ class Backend(ABC):
     async def contains(self, keys: Sequence[ObjectKey]) -> list[bool]:
         """Whether each key is present."""
 
+    async def lock(self, keys: Sequence[ObjectKey]) -> list[bool]:
+        """As :meth:`contains`, and asks the store not to evict the keys that are present.
+
+        Each True is one lock, and is given back by exactly one :meth:`unlock` of that key. Only a store
+        that evicts by itself has anything to do here; for every other this is :meth:`contains`.
+        """
+        return await self.contains(keys)
+
+    async def unlock(self, keys: Sequence[ObjectKey]) -> None:
+        """Gives back one lock for each key named; a key locked twice is named twice. Never raises."""
+        return None
+
     @abstractmethod
     async def open_reads(self, keys: Sequence[ObjectKey], sizes: Sequence[int]) -> list[ReadLease | Result]:
         """A lease for each key whose object exists and has exactly ``sizes[i]`` bytes.
