@@ -125,7 +125,7 @@ class Backend(ABC):
 
     async def unlock(self, keys: Sequence[ObjectKey]) -> None:
         """Gives back one lock for each key named; a key locked twice is named twice. Never raises."""
-        return None
+        return
 
     @abstractmethod
     async def open_reads(self, keys: Sequence[ObjectKey], sizes: Sequence[int]) -> list[ReadLease | Result]:
