@@ -1,0 +1,67 @@
+"""One load: ask, receive what was granted straight into the caller's buffers, say what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from kvchaos.answers import answer, read_results
+from kvchaos.batch import BatchInFlight
+from kvchaos.grants import fit, read_grants
+from kvchaos.poison import fill, poison_byte
+from kvchaos.results import Result
+from kvchaos.transfer import Direction
+from kvchaos.v1 import cache_pb2, common_pb2
+
+
+class Load(BatchInFlight):
+    """A load under way. Nothing touches a buffer any more once its future is done."""
+
+    def start(self, keys: common_pb2.KeyBatch) -> Future[list[Result]]:
+        """Sends the request and returns the outcome of each key."""
+        request = cache_pb2.LoadRequest(
+            session_id=self.session.id,
+            request_id=self.request_id,
+            keys=keys,
+            size_bytes=self.size_column(),
+            transport=self.route.transport,
+        )
+        with self.ending_on_error():
+            self.session.call("Load", request, self.deadline.remaining_s, self._answered)
+        return self.future
+
+    def abandon(self) -> None:
+        self.route.release(range(len(self.buffers)))
+
+    def _answered(self, call: Any) -> None:
+        with self.ending_on_error():
+            response = answer(call)
+            self.on_worker(lambda: self._receive(response))
+
+    def _receive(self, response: cache_pb2.LoadResponse) -> None:
+        results = read_results(response.results, len(self.buffers))
+        self._poison_dropped(results, response.poison)
+        grants, misfits = fit(read_grants(response, results, self.route.transport), self.buffers)
+        self.route.move(
+            Direction.READ,
+            grants,
+            response.descriptor_count,
+            self.buffers,
+            lambda failed: self._received(results, {**misfits, **failed}),
+        )
+
+    def _received(self, results: list[Result], failed: Mapping[int, Result]) -> None:
+        with self.ending_on_error():
+            for position, result in failed.items():
+                results[position] = result
+            self.route.release(failed)
+            self.future.set_result(results)
+
+    def _poison_dropped(self, results: Sequence[Result], poison: common_pb2.Poison) -> None:
+        byte = poison_byte(poison)
+        if byte is None:
+            return
+        for position, result in enumerate(results):
+            if result is Result.DROPPED:
+                fill(self.buffers[position], byte)
