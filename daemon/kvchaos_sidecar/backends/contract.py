@@ -40,7 +40,8 @@ class ReadLease(ABC):
 class WriteLease(ABC):
     """Room for one object that nobody can see until it is published.
 
-    A lease ends in exactly one of :meth:`Backend.publish` and :meth:`Backend.discard`.
+    A lease ends in :meth:`Backend.publish` or :meth:`Backend.discard`, whichever comes first. Discarding one
+    that has ended, or is being published, does nothing: a caller whose publish is cancelled discards.
     """
 
     key: ObjectKey
@@ -146,12 +147,13 @@ class Backend(ABC):
         """Makes each object visible, whole, in one step.
 
         SIZE_MISMATCH, and nothing visible, where ``written[i]`` or what the store finds is not the granted
-        length. PRESENT where another writer was first: its object stays. Ends every lease.
+        length. PRESENT where another writer was first: its object stays. INVALID where the lease has ended
+        before. Ends every lease.
         """
 
     @abstractmethod
     def discard(self, leases: Sequence[WriteLease]) -> None:
-        """Ends leases without publishing. Never raises."""
+        """Ends leases without publishing, those that have not ended. Never raises."""
 
     @abstractmethod
     async def delete(self, keys: Sequence[ObjectKey]) -> list[int | Result]:
