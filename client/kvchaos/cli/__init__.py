@@ -1,0 +1,1 @@
+"""The ``kvchaos`` command."""

@@ -24,9 +24,9 @@ from pydantic import (
     model_validator,
 )
 
+from kvchaos.durations import PATTERN, format_duration, parse_duration
 from kvchaos_sidecar.config.addresses import TcpAddress, UnixAddress, parse_address
 from kvchaos_sidecar.config.bounds import Between
-from kvchaos_sidecar.config.durations import PATTERN, format_duration, parse_duration
 from kvchaos_sidecar.config.problems import shown
 from kvchaos_sidecar.faults.drop import Poison, PoisonKind
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import math
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from datetime import timedelta
-from itertools import groupby
 from typing import NoReturn
 
 from grpc import StatusCode
@@ -19,13 +17,14 @@ from kvchaos.v1 import control_pb2, control_pb2_grpc
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config.effective import EffectiveField, effective_fields
 from kvchaos_sidecar.errors import NoConfigFile
-from kvchaos_sidecar.journal import DropEvent, Journal
+from kvchaos_sidecar.journal import Journal
 from kvchaos_sidecar.reload import Reloader
 from kvchaos_sidecar.rpc.boundary import Context
+from kvchaos_sidecar.rpc.control_messages import event_to_wire, explained_to_wire, field_to_wire
 from kvchaos_sidecar.rpc.convert import faults_to_wire
 from kvchaos_sidecar.rpc.status import StatusSource, timestamp, warning
 from kvchaos_sidecar.rules.governor import Governor
-from kvchaos_sidecar.rules.verdict import Call, Hit, Operation
+from kvchaos_sidecar.rules.verdict import Call, Operation
 
 log = logging.getLogger(__name__)
 
@@ -141,7 +140,7 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
         generation, hits = self._governor.explain(Call(Operation.LOAD, keys))
         return control_pb2.ExplainResponse(
             generation=generation,
-            positions=explained_positions(hits),
+            positions=explained_to_wire(hits),
             halted=self._governor.snapshot().halted,
         )
 
@@ -151,7 +150,7 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
         """The newest events."""
         events = self._journal.recent(request.limit)
         return control_pb2.ListDropsResponse(
-            events=[_event_message(event) for event in events], forgotten=self._journal.forgotten
+            events=[event_to_wire(event) for event in events], forgotten=self._journal.forgotten
         )
 
     async def WatchDrops(
@@ -162,7 +161,7 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
             await context.send_initial_metadata(())
             async for watched in events:
                 yield control_pb2.WatchDropsResponse(
-                    event=_event_message(watched.event), missed=watched.missed
+                    event=event_to_wire(watched.event), missed=watched.missed
                 )
 
     async def _backend_status(self) -> control_pb2.BackendStatus:
@@ -176,9 +175,7 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
             )
 
     def _config_field(self, field: EffectiveField) -> control_pb2.ConfigField:
-        message = control_pb2.ConfigField(
-            path=field.path, value_json=json.dumps(field.value, ensure_ascii=False), source=field.source
-        )
+        message = field_to_wire(field)
         if not math.isinf(field.ends_at):
             remaining = field.ends_at - self._clock.monotonic()
             message.expires_at.CopyFrom(timestamp(self._clock.time() + remaining))
@@ -189,36 +186,6 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
         outcome = f"generation {snapshot.generation}" if changed else "nothing changed"
         log.warning("control: %s by %s: %s; %s", what, context.peer(), outcome, warning(snapshot))
         return control_pb2.ChangeResponse(fault_inject=faults_to_wire(snapshot), changed=changed)
-
-
-def explained_positions(hits: Sequence[Hit]) -> list[control_pb2.ExplainedPosition]:
-    """Hits gathered by position, ascending; the hits of one position keep their order."""
-    ordered = sorted(hits, key=lambda hit: hit.position)
-    return [
-        control_pb2.ExplainedPosition(position=position, hits=[_hit_message(hit) for hit in group])
-        for position, group in groupby(ordered, key=lambda hit: hit.position)
-    ]
-
-
-def _hit_message(hit: Hit) -> control_pb2.ExplainedHit:
-    return control_pb2.ExplainedHit(rule=hit.rule, reason=hit.reason, fault=hit.fault.kind, detail=hit.detail)
-
-
-def _event_message(event: DropEvent) -> control_pb2.DropEvent:
-    return control_pb2.DropEvent(
-        sequence=event.sequence,
-        time=timestamp(event.time),
-        session=event.session,
-        client_name=event.client_name,
-        rule=event.rule,
-        reason=event.reason,
-        fault=event.fault,
-        operation=event.operation,
-        batch_size=event.batch_size,
-        positions=event.positions,
-        sample_keys=event.sample_keys,
-        generation=event.generation,
-    )
 
 
 def _time_to_live(request: control_pb2.SetFaultsRequest) -> timedelta | None:

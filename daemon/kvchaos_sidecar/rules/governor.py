@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
+from kvchaos.durations import MAX_DURATION
 from kvchaos.errors import ConfigError
 from kvchaos_sidecar.clock import Clock
-from kvchaos_sidecar.config.durations import MAX_DURATION
 from kvchaos_sidecar.config.effective import RuntimeValue
 from kvchaos_sidecar.config.load import validate_fault_inject
 from kvchaos_sidecar.config.schema import Document, FaultInject
