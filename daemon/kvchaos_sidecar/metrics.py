@@ -172,11 +172,13 @@ class Metrics:
         for reason in EndReason:
             self._sessions_ended.labels(reason.value)
 
-    def request(self, operation: str, code: str, seconds: float) -> None:
-        """One call was answered."""
+    def answered(self, operation: str, code: str) -> None:
+        """One call was answered with a gRPC status."""
         self._requests.labels(operation, code).inc()
-        if operation != "open_session":
-            self._durations.labels(operation).observe(seconds)
+
+    def took(self, operation: str, seconds: float) -> None:
+        """One call took so long."""
+        self._durations.labels(operation).observe(seconds)
 
     def load_batch(self, keys: int) -> None:
         """A load of so many keys came in."""

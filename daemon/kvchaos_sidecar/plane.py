@@ -6,6 +6,7 @@ Positions that a fault settles cost no backend I/O.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -78,6 +79,7 @@ class DataPlane:
         self._rules = judge
         self._recorder = recorder
         self._metrics = metrics
+        self._unlocks: set[asyncio.Task[None]] = set()
         self._last_error = ""
         self.evaluated_total = 0
         self.fired_total = 0
@@ -85,15 +87,26 @@ class DataPlane:
     async def lookup(self, session: Session, keys: Sequence[ObjectKey]) -> Answer:
         """Which keys are present. Those are locked for the session."""
         generation = self._rules.snapshot().generation
-        answers = await self._ask(keys, lambda: self._backend.contains(keys))
+        answers = await self._ask(keys, lambda: self._backend.lock(keys))
         results = [_presence(answer) for answer in answers]
-        session.locks.acquire(key for key, result in zip(keys, results, strict=True) if result is Result.OK)
+        session.locks.acquire([key for key, result in zip(keys, results, strict=True) if result is Result.OK])
         self._metrics.keys("lookup", results)
         return Answer(results, generation)
 
     def unlock(self, session: Session, keys: Sequence[ObjectKey]) -> int:
         """Takes back one lock per key. Returns how many there were."""
         return session.locks.release(keys)
+
+    def give_back_locks(self, keys: Sequence[ObjectKey]) -> None:
+        """Tells the store about locks that ended, beside the traffic: nobody waits for it."""
+        task = asyncio.create_task(self._backend.unlock(keys))
+        self._unlocks.add(task)
+        task.add_done_callback(self._unlocks.discard)
+
+    async def settle(self, timeout_s: float) -> None:
+        """Waits until the store has been told about every lock that ended, or time is up."""
+        if self._unlocks:
+            await asyncio.wait(self._unlocks, timeout=timeout_s)
 
     async def load(
         self, session: Session, ticket: LoadTicket, keys: Sequence[ObjectKey], sizes: Sequence[int]
@@ -154,7 +167,10 @@ class DataPlane:
             if position not in results
         }
         leases = [grants[position] for position in agreed]
-        answers = await self._ask(leases, lambda: self._backend.publish(leases, list(agreed.values())))
+        try:
+            answers = await self._ask(leases, lambda: self._backend.publish(leases, list(agreed.values())))
+        finally:
+            self._backend.discard(leases)  # those that a failed or cancelled call has left
         results |= zip(agreed, answers, strict=True)
         ordered = [results[position] for position in grants]
         self._count_stored(ticket, list(grants.values()), ordered)

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.errors import InvalidRequest, TooManySessions, UnknownSession
-from kvchaos_sidecar.sessions.session import EndReason, Session, SessionLimits
+from kvchaos_sidecar.sessions.session import EndReason, GiveBackLocks, Session, SessionLimits
 
 MAX_CLIENT_NAME_CHARS = 200
 
@@ -29,12 +29,18 @@ class SessionRegistry:
     """Opens, finds and ends sessions. Used from the event loop; the totals may be read from any thread."""
 
     def __init__(
-        self, clock: Clock, limits: SessionLimits, max_sessions: int, observer: SessionObserver
+        self,
+        clock: Clock,
+        limits: SessionLimits,
+        max_sessions: int,
+        observer: SessionObserver,
+        give_back_locks: GiveBackLocks,
     ) -> None:
         self._clock = clock
         self._limits = limits
         self._max_sessions = max_sessions
         self._observer = observer
+        self._give_back_locks = give_back_locks
         self._sessions: dict[str, Session] = {}
 
     def open(self, client_name: str) -> Session:
@@ -53,7 +59,7 @@ class SessionRegistry:
             raise TooManySessions(
                 f"{self._max_sessions} sessions are open; close one or raise limits.max_sessions"
             )
-        session = Session(client_name, self._clock, self._limits)
+        session = Session(client_name, self._clock, self._limits, self._give_back_locks)
         self._sessions[session.id] = session
         return session
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.sessions.locks import LockTable
 from kvchaos_sidecar.sessions.tickets import LoadTicket, StoreTicket, TicketTable
 from kvchaos_sidecar.sessions.token import HandoffToken
 
 UNKNOWN_UID = -1
+
+GiveBackLocks = Callable[[Sequence[ObjectKey]], None]
+"""Tells the store about locks that ended, each named once."""
 
 
 class EndReason(StrEnum):
@@ -59,14 +63,16 @@ class Session:
         end_reason: None while the session is open.
     """
 
-    def __init__(self, client_name: str, clock: Clock, limits: SessionLimits) -> None:
+    def __init__(
+        self, client_name: str, clock: Clock, limits: SessionLimits, give_back_locks: GiveBackLocks
+    ) -> None:
         self.id = secrets.token_urlsafe(24)
         self.client_name = client_name
         self.opened_at = clock.time()
         self.uid = UNKNOWN_UID
         self.token = HandoffToken(clock)
         self.handoff: HandoffPeer | None = None
-        self.locks = LockTable(clock, limits.lock_ttl_s)
+        self.locks = LockTable(clock, limits.lock_ttl_s, give_back_locks)
         self.loads: TicketTable[LoadTicket] = TicketTable(clock, limits.grant_ttl_s)
         self.stores: TicketTable[StoreTicket] = TicketTable(clock, limits.grant_ttl_s)
         self.end_reason: EndReason | None = None
@@ -104,5 +110,5 @@ class Session:
             self.handoff.close()
         self.loads.close()
         self.stores.close()
-        self.locks.clear()
+        self.locks.close()
         self._news.set()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic, TypeVar
 
 from kvchaos.results import Result
@@ -136,18 +137,22 @@ class TicketTable(Generic[TicketT]):
         """Leases held, over all tickets."""
         return sum(len(ticket.grants) for ticket in list(self._tickets.values()))
 
-    def open(self, ticket: TicketT) -> None:
-        """Enters a ticket.
+    @contextmanager
+    def opened(self, ticket: TicketT) -> Iterator[None]:
+        """Enters a ticket while it is being granted. Ends it when that fails or nothing was granted.
 
         Raises:
             TicketInUse: its request id is taken.
             UnknownSession: the session has ended.
         """
-        if self._closed:
-            raise UnknownSession("the session has ended; open a new one")
-        if ticket.request_id in self._tickets:
-            raise TicketInUse(f"request_id {ticket.request_id} is in use; choose one that is not")
-        self._tickets[ticket.request_id] = ticket
+        self._enter(ticket)
+        try:
+            yield
+        except BaseException:
+            self.end(ticket)
+            raise
+        if not ticket.grants:
+            self.end(ticket)
 
     def find(self, request_id: int) -> TicketT:
         """The open ticket of that id. Raises UnknownTicket when there is none."""
@@ -188,6 +193,13 @@ class TicketTable(Generic[TicketT]):
         self._closed = True
         for ticket in list(self._tickets.values()):
             self.end(ticket)
+
+    def _enter(self, ticket: TicketT) -> None:
+        if self._closed:
+            raise UnknownSession("the session has ended; open a new one")
+        if ticket.request_id in self._tickets:
+            raise TicketInUse(f"request_id {ticket.request_id} is in use; choose one that is not")
+        self._tickets[ticket.request_id] = ticket
 
 
 def _close_all(leases: Sequence[ReadLease]) -> None:
