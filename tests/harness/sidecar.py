@@ -61,7 +61,7 @@ class SidecarProcess:
         environment: Mapping[str, str] | None = None,
         **document: Any,
     ) -> None:
-        """``document`` gives further parts of the configuration; ``listen`` is laid over the defaults here."""
+        """``document`` gives further parts of the configuration; its ``listen`` is laid over the defaults."""
         self.directory = Path(tempfile.mkdtemp(prefix="kvc-", dir="/tmp"))
         self.directory.chmod(0o755)
         self.config_path = self.directory / "sidecar.yaml"
