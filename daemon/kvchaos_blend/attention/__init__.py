@@ -1,0 +1,1 @@
+"""Attention over paged KV, by library kernels only."""
