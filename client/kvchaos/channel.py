@@ -23,6 +23,8 @@ from kvchaos.errors import (
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_SOCKET_PATH_BYTES = 107
+KEEPALIVE_INTERVAL_MS = 10_000
+KEEPALIVE_TIMEOUT_MS = 5_000
 
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
@@ -72,16 +74,13 @@ def check_target(target: str) -> None:
         raise ConfigError([f"target {target!r} is neither 'unix:/PATH' nor 'HOST:PORT'"])
 
 
-def open_channel(
-    target: str, tls: TlsSettings | None = None, keepalive_s: float | None = None
-) -> grpc.Channel:
+def open_channel(target: str, tls: TlsSettings | None = None, keepalive: bool = False) -> grpc.Channel:
     """A channel of its own to the daemon at ``target``; it connects when first used.
 
     Args:
         target: ``unix:/PATH`` or ``HOST:PORT``.
         tls: None for plain text.
-        keepalive_s: ping a silent daemon this often, and give the connection up when a ping stays
-            unanswered for as long again. None for no pings.
+        keepalive: notice a daemon that has stopped answering pings, and give the connection up.
 
     Raises:
         ConfigError: the target is malformed, or the authorities' file cannot be read.
@@ -93,11 +92,10 @@ def open_channel(
         ("grpc.use_local_subchannel_pool", 1),
         ("grpc.enable_http_proxy", 0),
     ]
-    if keepalive_s is not None:
-        milliseconds = max(1, round(keepalive_s * 1000))
+    if keepalive:
         options += [
-            ("grpc.keepalive_time_ms", milliseconds),
-            ("grpc.keepalive_timeout_ms", milliseconds),
+            ("grpc.keepalive_time_ms", KEEPALIVE_INTERVAL_MS),
+            ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
             ("grpc.http2.max_pings_without_data", 0),
         ]
     if tls is None:

@@ -15,7 +15,7 @@ import grpc
 
 from kvchaos.answers import answer, read_results
 from kvchaos.backoff import Backoff
-from kvchaos.channel import TlsSettings, check_target, open_channel
+from kvchaos.channel import TlsSettings, open_channel
 from kvchaos.deadline import Deadline
 from kvchaos.errors import InvalidKeyError, KVChaosError, SidecarError
 from kvchaos.keeper import SessionKeeper, SessionListener
@@ -43,7 +43,6 @@ logger = logging.getLogger(__name__)
 
 MAX_CLIENT_NAME_CHARS = 200
 DEFAULT_TIMEOUT_S = 10.0
-KEEPALIVE_BOUNDS_S = (1.0, 10.0)
 
 T = TypeVar("T")
 
@@ -73,6 +72,7 @@ class L2Client:
 
     Raises:
         ConfigError: the target or the TLS files cannot be used.
+        ValueError: another argument is out of its range.
     """
 
     def __init__(
@@ -90,21 +90,22 @@ class L2Client:
         chance: random.Random | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        if not 1 <= len(client_name) <= MAX_CLIENT_NAME_CHARS:
+            raise ValueError(f"client_name {client_name!r} has not 1 to {MAX_CLIENT_NAME_CHARS} characters")
+        if workers < 1 or timeout_s <= 0:
+            raise ValueError(f"workers ({workers}) and timeout_s ({timeout_s:g}) must be positive")
         self.target = target
         self._timeout_s = timeout_s
         self._clock = clock
         self._closing = threading.Event()
-        shortest_s, longest_s = KEEPALIVE_BOUNDS_S
-        keepalive_s = min(max(timeout_s, shortest_s), longest_s)
-        check_target(target)
         open_channel(target, tls).close()
         self._workers = Workers(workers, "kvchaos-transfer")
 
         def open_one(channel: grpc.Channel) -> Session:
-            return open_session(channel, client_name[:MAX_CLIENT_NAME_CHARS], token, handoff, timeout_s)
+            return open_session(channel, client_name, token, handoff, timeout_s)
 
         self._keeper = SessionKeeper(
-            open_channel=lambda: open_channel(target, tls, keepalive_s),
+            open_channel=lambda: open_channel(target, tls, keepalive=True),
             open_session=open_one,
             listener=listener or SessionListener(),
             backoff=backoff or Backoff(),

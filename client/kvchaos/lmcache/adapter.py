@@ -60,7 +60,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
         self._trouble = TroubleLog(logger)
         self._client = L2Client(
             config.target,
-            f"lmcache@{socket.gethostname()}:{os.getpid()}",
+            f"lmcache@{socket.gethostname()[:64]}:{os.getpid()}",
             token=config.read_token(),
             tls=config.tls_settings,
             handoff=config.handoff,
