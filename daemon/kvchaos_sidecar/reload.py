@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ from kvchaos_sidecar.rules.governor import Governor
 
 log = logging.getLogger(__name__)
 
-_POLL_MS = 2000
+_POLL_MS = 1000
 """The file is looked at this often even without a notice from the kernel, for file systems that send none."""
 _MAX_LINKS = 40
 """As many symlinks as Linux follows."""
@@ -95,10 +95,17 @@ class Reloader:
             return
         while True:
             await self._reload_if_changed(path)
-            try:
-                await _next_notice(await asyncio.to_thread(directories_on_the_way, path))
-            except FileNotFoundError:
-                continue
+            directories = await asyncio.to_thread(directories_on_the_way, path)
+            with suppress(FileNotFoundError):
+                await self._watch_directories(directories, path)
+
+    async def _watch_directories(self, directories: set[Path], path: Path) -> None:
+        """Reloads on notices from these directories, until others decide where ``path`` leads to."""
+        async with aclosing(_notices(directories)) as notices:
+            async for _ in notices:
+                await self._reload_if_changed(path)
+                if directories != await asyncio.to_thread(directories_on_the_way, path):
+                    return
 
     async def _reload_if_changed(self, path: Path) -> None:
         if await self._settled_content(path) != self._seen:
@@ -134,9 +141,9 @@ class Reloader:
         self._on_outcome(outcome)
 
 
-async def _next_notice(directories: set[Path]) -> None:
-    """Waits for a change of an entry in the directories, but no longer than the polling interval."""
-    notices = awatch(
+def _notices(directories: set[Path]) -> AsyncGenerator[object, None]:
+    """One item for each change of an entry in the directories, and one when the polling interval is over."""
+    return awatch(
         *directories,
         watch_filter=None,
         recursive=False,
@@ -144,8 +151,6 @@ async def _next_notice(directories: set[Path]) -> None:
         yield_on_timeout=True,
         ignore_permission_denied=True,
     )
-    async with aclosing(notices):
-        await anext(notices)
 
 
 def directories_on_the_way(path: Path) -> set[Path]:

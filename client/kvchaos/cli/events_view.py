@@ -8,6 +8,8 @@ from kvchaos.cli.plain import iso
 from kvchaos.v1 import control_pb2
 
 HEADINGS = ("time", "client", "session", "rule", "reason", "fault", "op", "batch", "positions", "keys")
+WIDTHS = (24, 16, 8, 12, 10, 5, 5, 5, 12, 12)
+"""Of the columns, where the rows are not all known yet."""
 SHOWN_POSITIONS = 8
 
 

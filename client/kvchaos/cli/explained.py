@@ -16,9 +16,9 @@ def explained(error: KVChaosError, target: str) -> str:
     if isinstance(error, ConfigError):
         return _listed(error)
     if isinstance(error, SidecarUnavailable):
-        reason = str(error).rpartition(": ")[2]
+        reason = str(error).rpartition(": ")[2].removesuffix(" (2)")
         return (
-            f"no daemon answers at {target} ({reason}); start kvchaos-sidecar, "
+            f"no daemon answers at {target}: {reason}; start kvchaos-sidecar, "
             "or give its control address with --target or KVCHAOS_TARGET"
         )
     if isinstance(error, DeadlineExceeded):

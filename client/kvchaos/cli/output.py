@@ -52,6 +52,10 @@ class Output:
         for row in cells:
             self.line(_aligned(row, widths))
 
+    def row(self, values: Sequence[object], widths: Sequence[int]) -> None:
+        """One row of a table whose rows are not all known yet."""
+        self.line(_aligned([_cell(value) for value in values], widths))
+
     def pairs(self, pairs: Sequence[tuple[str, object]]) -> None:
         """Names and values, a pair on each line."""
         width = max(len(name) for name, _ in pairs)

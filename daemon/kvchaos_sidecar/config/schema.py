@@ -291,11 +291,15 @@ class Document(_Part):
     version: Annotated[int, Between(1, 1)]
     """Version of this format."""
     listen: Listen = Listen()
+    """Where the daemon listens."""
     handoff: Handoff = Handoff()
+    """Who may receive descriptors."""
     backend: Backend
     """The store behind the proxy."""
     fault_inject: FaultInject = FaultInject()
+    """LMCache's faults, with its names and meaning."""
     limits: Limits = Limits()
+    """Bounds on what clients can hold."""
 
 
 def json_schema() -> dict[str, Any]:

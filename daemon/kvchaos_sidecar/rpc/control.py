@@ -184,7 +184,7 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
     def _changed(self, context: Context, what: str, changed: bool) -> control_pb2.ChangeResponse:
         snapshot = self._governor.snapshot()
         outcome = f"generation {snapshot.generation}" if changed else "nothing changed"
-        log.warning("control: %s by %s: %s; %s", what, context.peer(), outcome, warning(snapshot))
+        log.warning("control: %s (from %s): %s; %s", what, context.peer(), outcome, warning(snapshot))
         return control_pb2.ChangeResponse(fault_inject=faults_to_wire(snapshot), changed=changed)
 
 

@@ -39,7 +39,7 @@ def warning(snapshot: FaultSnapshot) -> str:
         f"rate={snapshot.rate:g} seed={snapshot.seed} gap_indices={list(snapshot.gap_indices)} "
         f"gap_tail_ratios={list(snapshot.gap_tail_ratios)}"
     )
-    state = "HALTED" if snapshot.halted else "ACTIVE"
+    state = "HALTED" if snapshot.halted else "ACTIVE" if snapshot.armed else "IDLE"
     return f"kvchaos fault injection {state} ({faults}): test and diagnostic use only"
 
 

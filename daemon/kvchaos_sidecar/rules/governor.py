@@ -43,6 +43,11 @@ class FaultSnapshot:
     rules: Sequence[str]
     """Names of the further rules, in the order of evaluation."""
 
+    @property
+    def armed(self) -> bool:
+        """Whether some rule could hit something if not halted."""
+        return bool(self.rate or self.gap_indices or self.gap_tail_ratios or self.rules)
+
 
 @dataclass(frozen=True, slots=True)
 class _Epoch:

@@ -7,7 +7,7 @@ from contextlib import closing
 from itertools import islice
 
 from kvchaos.cli.connection import connect, target_of
-from kvchaos.cli.events_view import HEADINGS, event_row
+from kvchaos.cli.events_view import HEADINGS, WIDTHS, event_row
 from kvchaos.cli.output import Output
 from kvchaos.cli.plain import plain
 from kvchaos.cli.values import positive_count
@@ -27,7 +27,7 @@ def run(arguments: Namespace, output: Output) -> None:
     with connect(arguments) as client, closing(client.watch_drops()) as events:
         if not output.as_json:
             output.line(f"watching {target_of(arguments)}; press Ctrl-C to end")
-            output.line("  ".join(HEADINGS))
+            output.row(HEADINGS, WIDTHS)
         try:
             for watched in islice(events, arguments.count):
                 _show(watched, output)
@@ -41,4 +41,4 @@ def _show(watched: control_pb2.WatchDropsResponse, output: Output) -> None:
         return
     if watched.missed:
         output.line(f"({watched.missed} events missed)")
-    output.line("  ".join(str(value) for value in event_row(watched.event)))
+    output.row(event_row(watched.event), WIDTHS)
