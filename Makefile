@@ -40,5 +40,8 @@ format: setup
 test: setup system check
 	$(BIN)/pytest
 
+demo: setup
+	@LMCACHE_LOG_LEVEL=ERROR $(BIN)/python -m deploy.demo
+
 clean:
 	rm -rf $(VENV) .cache build dist
