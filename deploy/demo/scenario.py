@@ -59,19 +59,19 @@ def run(stack: Stack) -> Iterator[Row]:
     """Yields a row after each step. The sidecar starts with gap_tail_ratios [0.5] in its rule file."""
     stack.traffic.store(PROMPT)
     _wait_until_stored(stack)
-    yield _recall(stack, "rule file at start", "gap_tail_ratios [0.5]", CHUNKS // 2)
+    yield _recall(stack, "start", "gap_tail_ratios [0.5]", CHUNKS // 2)
 
     stack.control.set_faults(gap_tail_ratios=[])
-    yield _recall(stack, "control API: cleared", "none", CHUNKS)
+    yield _recall(stack, "cleared by API", "none", CHUNKS)
 
     stack.control.reset()
     generation = stack.control.get_config().generation
     rewrite_rules(stack.rule_file, "fault_inject: {gap_indices: [2]}")
     _wait_for_reload(stack, generation)
-    yield _recall(stack, "rule file edited", "gap_indices [2]", 2)
+    yield _recall(stack, "file edited", "gap_indices [2]", 2)
 
     stack.control.halt("demo")
-    yield _recall(stack, "control API: halted", "gap_indices [2]", CHUNKS)
+    yield _recall(stack, "halted by API", "gap_indices [2]", CHUNKS)
     stack.control.resume()
 
 
