@@ -132,10 +132,9 @@ class ControlClient:
         Closing the iterator ends the watch.
         """
         stream = self._stub.WatchDrops(control_pb2.WatchDropsRequest(), metadata=self._metadata)
-        try:
-            stream.initial_metadata()
-        except grpc.RpcError as error:
-            raise translate(error) from error
+        stream.initial_metadata()
+        if stream.done():
+            raise translate(stream.exception())
         return _events(stream)
 
     def _change(self, method: Any, request: Message) -> control_pb2.ChangeResponse:

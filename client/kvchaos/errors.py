@@ -36,8 +36,10 @@ class ConfigError(KVChaosError, ValueError):
     def __init__(self, problems: Sequence[str], source: str = "") -> None:
         self.problems = tuple(problems)
         self.source = source
-        place = f"{source}: " if source else ""
-        super().__init__(place + "; ".join(self.problems))
+        lines = (
+            self.problems if len(self.problems) == 1 else (f"{len(self.problems)} problems:", *self.problems)
+        )
+        super().__init__((f"{source}: " if source else "") + "\n  ".join(lines))
 
 
 class SidecarError(KVChaosError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from kvchaos.errors import (
-    ConfigError,
     DeadlineExceeded,
     KVChaosError,
     PermissionDenied,
@@ -13,8 +12,6 @@ from kvchaos.errors import (
 
 def explained(error: KVChaosError, target: str) -> str:
     """The text for an error of a command that talks to ``target``."""
-    if isinstance(error, ConfigError):
-        return _listed(error)
     if isinstance(error, SidecarUnavailable):
         reason = str(error).rpartition(": ")[2].removesuffix(" (2)")
         return (
@@ -26,10 +23,3 @@ def explained(error: KVChaosError, target: str) -> str:
     if isinstance(error, PermissionDenied):
         return f"the daemon at {target} refused: {error}; give the file with its token with --token-file"
     return f"the daemon at {target} refused: {error}" if error.__cause__ else str(error)
-
-
-def _listed(error: ConfigError) -> str:
-    if len(error.problems) == 1:
-        return str(error)
-    head = f"{error.source}: {len(error.problems)} problems" if error.source else "problems"
-    return "\n  ".join([f"{head}:", *error.problems])

@@ -14,6 +14,7 @@ from kvchaos.keys import MAX_BATCH_KEYS, ObjectKey, check_key
 
 FIELDS = {"chunk_hash": str, "model_name": str, "kv_rank": int, "object_group_id": int, "cache_salt": str}
 REQUIRED = ("chunk_hash", "model_name", "kv_rank")
+_SURROGATES = frozenset(range(0xD800, 0xE000))
 
 
 def read_keys(name: str) -> list[ObjectKey]:
@@ -65,8 +66,16 @@ def _problems(entry: Any, place: str) -> Sequence[str]:
         f"{place}.{name}: unknown; known are {', '.join(FIELDS)}" for name in entry if name not in FIELDS
     ]
     wrong = [
-        f"{place}.{name}: {json.dumps(entry[name])} is not {'text' if kind is str else 'an integer'}"
+        f"{place}.{name}: {reason}"
         for name, kind in FIELDS.items()
-        if name in entry and type(entry[name]) is not kind
+        if name in entry and (reason := _reason_against(entry[name], kind))
     ]
-    return missing + unknown + wrong
+    return [*missing, *unknown, *wrong]
+
+
+def _reason_against(value: Any, kind: type) -> str | None:
+    if type(value) is not kind:
+        return f"{json.dumps(value)} is not {'text' if kind is str else 'an integer'}"
+    if isinstance(value, str) and not _SURROGATES.isdisjoint(map(ord, value)):
+        return "it is not valid Unicode text"
+    return None

@@ -1,0 +1,155 @@
+"""The ``kvchaos`` command against a real daemon."""
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.harness.sidecar import SidecarProcess
+from tests.harness.wire import INLINE, WireSession, make_keys
+
+from kvchaos.cli.main import main
+
+KEYS = make_keys(8)
+SIZE = 16
+PROGRAM = str(Path(sys.executable).parent / "kvchaos")
+
+
+@pytest.fixture(scope="module")
+def daemon() -> Iterator[SidecarProcess]:
+    with SidecarProcess({"type": "memory", "capacity_bytes": 1 << 20}) as process:
+        with WireSession(process.cache_target) as session:
+            session.store_objects(KEYS, [bytes(SIZE)] * 8)
+        yield process
+
+
+@pytest.fixture
+def target(daemon: SidecarProcess, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("KVCHAOS_TARGET", daemon.control_target)
+    yield daemon.control_target
+    run("resume")
+    run("reset")
+
+
+@pytest.fixture
+def session(daemon: SidecarProcess) -> Iterator[WireSession]:
+    with WireSession(daemon.cache_target, client_name="loader") as opened:
+        yield opened
+
+
+def run(*words: str, code: int = 0) -> str:
+    stdout, stderr = io.StringIO(), io.StringIO()
+    assert main(words, stdout, stderr) == code, stderr.getvalue()
+    return stdout.getvalue() or stderr.getvalue()
+
+
+def run_json(*words: str) -> object:
+    return json.loads(run(*words, "--json"))
+
+
+def test_set_shows_what_is_in_force_and_get_where_it_comes_from(target: str) -> None:
+    text = run("set", "--rate", "0.5", "--seed", "9", "--gap-indices", "1,2", "--ttl", "1h")
+    assert re.match(r"changed; generation \d+ is in force\nrate +0.5\nseed +9\ngap_indices +\[1, 2\]\n", text)
+    assert run("set", "--seed", "9").startswith("changed")
+    assert run("set", "--seed", "9").startswith("nothing to change")
+    rate, seed = run_json("get", "fault_inject")[:2]
+    assert (rate["value"], rate["source"]) == (0.5, "runtime")
+    assert rate["expires_at"].endswith("Z")
+    assert (seed["value"], seed["expires_at"]) == (9, None)
+    assert [field["path"] for field in run_json("get", "backend.capacity_bytes")] == [
+        "backend.capacity_bytes"
+    ]
+    assert "there is no field 'fault'" in run("get", "fault", code=2)
+
+
+def test_an_empty_list_clears_the_gaps(target: str) -> None:
+    run("set", "--gap-indices", "1", "--gap-tail-ratios", "0.5")
+    change = run_json("set", "--gap-indices", "", "--gap-tail-ratios", "")
+    assert (change["fault_inject"]["gap_indices"], change["fault_inject"]["gap_tail_ratios"]) == ([], [])
+
+
+def test_status_shows_the_warning_and_the_sessions(target: str, session: WireSession) -> None:
+    run("set", "--rate", "0.25")
+    text = run("status")
+    assert text.startswith("kvchaos fault injection ACTIVE (rate=0.25 ")
+    assert re.search(r"^session +client +transport", text, re.MULTILINE)
+    assert re.search(r"^\S{8} +loader +inline +0 +0 ", text, re.MULTILINE)
+    assert run_json("status")["sessions"][0]["client_name"] == "loader"
+
+
+def test_rules_tells_what_is_armed(target: str) -> None:
+    assert run_json("rules") == [
+        {"rule": "fault_inject", "state": "idle", "operation": "load", "fault": "drop", "selects": "nothing"}
+    ]
+    run("set", "--gap-tail-ratios", "0.5")
+    assert re.search(r"fault_inject +armed +load +drop +gap_tail_ratios \[0\.5\]", run("rules", "list"))
+    run("halt")
+    assert "halted" in run("rules")
+
+
+def test_halt_and_resume(target: str) -> None:
+    assert run_json("halt", "--reason", "lunch")["changed"] is True
+    assert run_json("halt")["changed"] is False
+    assert run_json("status")["halt_reason"] == "lunch"
+    assert run_json("resume")["fault_inject"]["halted"] is False
+
+
+def test_reload_says_what_is_wrong_with_the_file(target: str, daemon: SidecarProcess) -> None:
+    good = daemon.config_path.read_text()
+    try:
+        daemon.config_path.write_text(good.replace('"fault_inject"', '"fault_injekt"'))
+        assert "fault_injekt: unknown key; did you mean fault_inject?" in run("reload", code=2)
+    finally:
+        daemon.config_path.write_text(good)
+    assert run_json("reload")["fault_inject"]["rate"] == 0
+
+
+def test_explain_takes_the_keys_of_a_file(target: str, tmp_path: Path) -> None:
+    run("set", "--gap-indices", "1")
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps([{**key._asdict(), "chunk_hash": key.chunk_hash.hex()} for key in KEYS]))
+    text = run("explain", str(path))
+    assert text.startswith("1 of 8 positions are hit")
+    assert KEYS[1].short() in text
+    run("halt")
+    assert "injection is halted" in run("explain", "--num-chunks", "4")
+
+
+def test_drops_and_watch_show_what_was_injected(target: str, session: WireSession) -> None:
+    run("set", "--gap-indices", "2,3")
+    command = [PROGRAM, "watch", "--json"]
+    with (
+        subprocess.Popen(
+            [*command, "--count", "1"], stdout=subprocess.PIPE, text=True, env={**os.environ}
+        ) as one,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as endless,
+    ):
+        load_until_seen(session, one)
+        watched = json.loads(one.stdout.read())
+        assert one.wait(20) == 0
+        assert (watched["event"]["positions"], watched["event"]["client_name"]) == ([2, 3], "loader")
+        endless.stdout.readline()
+        endless.send_signal(signal.SIGINT)
+        assert endless.wait(20) == 0
+        assert endless.stderr.read() == ""
+    listed = run_json("drops", "--limit", "1")
+    assert [event["positions"] for event in listed["events"]] == [[2, 3]]
+    assert re.search(r"loader +\S{8} +fault_inject +index +drop +load +8 +2,3 ", run("drops"))
+
+
+def load_until_seen(session: WireSession, watcher: subprocess.Popen[str]) -> None:
+    """Loads again and again, because the watcher is another process that needs a while to begin."""
+    for request_id in range(10, 1000):
+        session.load(KEYS, SIZE, request_id, INLINE)
+        try:
+            watcher.wait(0.2)
+        except subprocess.TimeoutExpired:
+            continue
+        return
+    raise AssertionError("the watcher saw nothing")
