@@ -11,6 +11,10 @@ import pytest
 from kvchaos_sidecar.backends.contract import Backend
 from kvchaos_sidecar.backends.fs import FsBackend
 from kvchaos_sidecar.backends.memory import MemoryBackend
+from kvchaos_sidecar.backends.redis import RedisBackend
+from kvchaos_sidecar.backends.redis_client import RedisAddress
+from kvchaos_sidecar.backends.staging import StagingArea
+from tests.harness.redis import RedisServer
 
 GIB = 1 << 30
 
@@ -34,7 +38,13 @@ def _memory(request: pytest.FixtureRequest) -> Backend:
     return MemoryBackend(GIB, max_objects=12_000)
 
 
+def _redis(request: pytest.FixtureRequest) -> Backend:
+    server: RedisServer = request.getfixturevalue("empty_redis")
+    return RedisBackend(RedisAddress(server.host, server.port), StagingArea(GIB))
+
+
 CASES = {
     "fs": Case(_fs),
     "memory": Case(_memory),
+    "redis": Case(_redis),
 }

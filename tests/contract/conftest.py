@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import TypeVar
 
 import pytest
 
 from kvchaos_sidecar.backends.contract import Backend
 from tests.contract.backends import CASES, Case
+from tests.harness.redis import RedisServer
 
 T = TypeVar("T")
 
@@ -45,3 +46,17 @@ def drive(request: pytest.FixtureRequest) -> Driver:
 def _enough_descriptors() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    with RedisServer(tmp_path_factory.mktemp("redis")) as server:
+        yield server
+
+
+@pytest.fixture
+def empty_redis(redis_server: RedisServer) -> RedisServer:
+    """A Redis server that holds nothing when the test begins."""
+    with redis_server.client() as client:
+        client.flushall()
+    return redis_server
