@@ -28,7 +28,7 @@ class BatchInFlight(ABC):
         self.buffers = buffers
         self.deadline = deadline
         self.request_id = session.next_request_id()
-        self.route = open_route(session, workers, self.request_id, deadline)
+        self.route = open_route(session, workers, self.request_id, len(buffers), deadline)
         self.future: Future[list[Result]] = Future()
         self.future.set_running_or_notify_cancel()
         self._workers = workers

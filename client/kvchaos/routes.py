@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import resource
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 
@@ -46,11 +48,20 @@ class Route(Protocol):
         """Tells the daemon that a load is over and which positions did not arrive whole; closes."""
 
 
-def open_route(session: Session, workers: Workers, request_id: int, deadline: Deadline) -> Route:
-    """The way for the bytes of a request that is about to be sent."""
-    if session.handoff is None:
+def open_route(session: Session, workers: Workers, request_id: int, keys: int, deadline: Deadline) -> Route:
+    """The way for the bytes of a request that is about to be sent.
+
+    A batch that could need more descriptors than this process may have open goes inline.
+    """
+    if session.handoff is None or keys > _descriptor_room():
         return _InlineRoute(session, request_id, deadline)
     return _HandoffRoute(session, session.handoff, workers, request_id, deadline)
+
+
+def _descriptor_room() -> int:
+    """Descriptors that one batch may take: half of what the process may have open."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return sys.maxsize if limit == resource.RLIM_INFINITY else limit // 2
 
 
 class _HandoffRoute:

@@ -5,6 +5,7 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
@@ -389,6 +390,24 @@ def test_tls_and_token_let_in_who_has_them(
         for wrong in ({**right, "token": "wrong"}, {**right, "token": ""}, {"token": right["token"]}):
             with L2Client(sidecar.cache_target, "test", backoff=QUICK, timeout_s=2.0, **wrong) as client:
                 assert not client.wait_connected(30.0)
+
+
+def test_a_batch_that_needs_more_descriptors_than_the_process_may_have_goes_inline(
+    sidecar: SidecarProcess,
+) -> None:
+    """In a process of its own, whose limit of open files is lower than the batch is long."""
+    script = f"""
+import resource
+resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100))
+from tests.integration.test_client import *
+with connect("{sidecar.cache_target}") as client:
+    keys, loaded = make_keys(200), buffers_of([4] * 200)
+    assert client.facts.transport is Transport.HANDOFF
+    assert client.store(keys, [b"data"] * 200).result() == [Result.OK] * 200
+    assert client.load(keys, loaded).result() == [Result.OK] * 200
+    assert loaded == [b"data"] * 200
+"""
+    subprocess.run([sys.executable, "-c", script], check=True, timeout=60)
 
 
 def test_a_backend_that_cannot_list_says_so(tmp_path: Path) -> None:
