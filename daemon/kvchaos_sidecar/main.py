@@ -38,7 +38,7 @@ EXIT_WITHIN_S = 9.0
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Runs the command. Returns its exit code."""
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     if options.print_schema:
         print(json.dumps(json_schema(), indent=2))
         return 0
@@ -103,7 +103,8 @@ def _fail(error: Exception, code: int) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
+    """The parser of the command line."""
     parser = argparse.ArgumentParser(
         prog="kvchaos-sidecar",
         description="A proxy between an LLM cache server and its L2 store that makes chosen operations fail. "
