@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
-from tests.harness.lmcache import LMCacheServer
+from tests.harness.lmcache import LMCacheServer, plugin_spec
 from tests.harness.processes import ManagedProcess, ProcessFailed, free_port
 
 from deploy.demo import scenario
@@ -58,7 +58,7 @@ def _stack(directory: Path, console: Console) -> Iterator[scenario.Stack]:
     with _sidecar(directory, rule_file) as sidecar:
         sidecar.wait_until(lambda: _ready(http), SIDECAR_START_S, "kvchaos-sidecar")
         console.print("starting a real LMCache server on the CPU, its L2 behind the plugin ...")
-        server = LMCacheServer([_plugin(directory)], directory / "lmcache.log")
+        server = LMCacheServer([plugin_spec(f"unix:{directory}/cache.sock")], directory / "lmcache.log")
         try:
             server.wait_ready()
             with (
@@ -89,15 +89,6 @@ def _rules(directory: Path, http: str) -> str:
         f"backend: {json.dumps(backend)}\n"
         "fault_inject: {gap_tail_ratios: [0.5]}\n"
     )
-
-
-def _plugin(directory: Path) -> dict[str, object]:
-    return {
-        "type": "plugin",
-        "module_path": "kvchaos.lmcache",
-        "class_name": "KVChaosL2Adapter",
-        "adapter_params": {"target": f"unix:{directory}/cache.sock"},
-    }
 
 
 def _ready(http: str) -> bool:

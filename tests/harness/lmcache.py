@@ -80,3 +80,13 @@ class LMCacheServer:
         )
         with urllib.request.urlopen(request, timeout=10) as reply:
             return bytes(reply.read())
+
+
+def plugin_spec(cache_target: str, **adapter_params: object) -> dict[str, object]:
+    """LMCache's spec of an L2 adapter that is the plugin, connected to a sidecar."""
+    return {
+        "type": "plugin",
+        "module_path": "kvchaos.lmcache",
+        "class_name": "KVChaosL2Adapter",
+        "adapter_params": {"target": cache_target, **adapter_params},
+    }
