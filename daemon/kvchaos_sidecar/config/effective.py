@@ -6,6 +6,7 @@ Layers, each over the one before: default, file, argument, runtime.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,6 +16,8 @@ from kvchaos_sidecar.config.load import Configuration
 from kvchaos_sidecar.config.problems import is_secret
 
 MASK = "***"
+
+_URL_CREDENTIALS = re.compile(r"://[^/?#\s]*@")
 
 
 class Source(StrEnum):
@@ -68,12 +71,24 @@ def effective_fields(
 
 def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """The fields that hold no further fields, secrets masked."""
-    name = path.rpartition(".")[2]
     if isinstance(value, Mapping) and value and path != "fault_inject.poison":
         for key, held in value.items():
             yield from _leaves(held, f"{path}.{key}" if path else key)
     else:
-        yield path, MASK if value and is_secret(name) else value
+        yield path, _masked(path.rpartition(".")[2], value)
+
+
+def _masked(name: str, value: Any) -> Any:
+    """A value without secrets: those in fields of a telling name, and those in URLs."""
+    if value and is_secret(name):
+        return MASK
+    if isinstance(value, str):
+        return _URL_CREDENTIALS.sub(f"://{MASK}@", value)
+    if isinstance(value, Mapping):
+        return {key: _masked(key, held) for key, held in value.items()}
+    if isinstance(value, list):
+        return [_masked(name, held) for held in value]
+    return value
 
 
 def _paths_of(layer: Mapping[str, Any]) -> frozenset[str]:

@@ -44,9 +44,15 @@ def test_secrets_are_masked_wherever_they_are() -> None:
     hosted = {
         "backend": {
             "type": "lmcache",
-            "inner": {"type": "s3", "aws_secret_access_key": "hunter2", "nested": {"api_token": "hunter2"}},
+            "inner": {
+                "type": "s3",
+                "aws_secret_access_key": "hunter2",
+                "nested": {"api_token": "hunter2"},
+                "nodes": [{"host": "a", "password": "hunter2"}, "redis://user:hunter2@b:6379/0"],
+            },
         }
     }
     fields = fields_of(hosted, {})
     assert fields["backend.inner.aws_secret_access_key"] == ("***", Source.ARGUMENT)
+    assert fields["backend.inner.nodes"][0] == [{"host": "a", "password": "***"}, "redis://***@b:6379/0"]
     assert "hunter2" not in repr(fields)

@@ -11,7 +11,7 @@ from tests.harness.shared import shared_file
 from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.config.schema import FaultInject
 from kvchaos_sidecar.faults.drop import Drop, Poison, PoisonKind
-from kvchaos_sidecar.rules.fault_inject import FaultInjectRule
+from kvchaos_sidecar.rules.fault_inject import FaultInjectRule, bucket_function
 from kvchaos_sidecar.rules.verdict import Call, Operation
 
 KEYS = [ObjectKey(bytes([number]) * 32, "model", 0) for number in range(8)]
@@ -80,6 +80,13 @@ def test_explaining_finds_exactly_the_positions_that_are_dropped() -> None:
     rule = FaultInjectRule(FaultInject(rate=0.4, seed=3, gap_indices=[1], gap_tail_ratios=[0.2]))
     explained = {hit.position for hit in rule.explain(Call(Operation.LOAD, KEYS))}
     assert sorted(explained) == drops(rule, KEYS)
+
+
+def test_a_key_is_dropped_from_the_rate_on_that_is_above_its_bucket() -> None:
+    bucket = bucket_function(0)(KEYS[0])
+    at_the_boundary, just_above = (FaultInject(rate=(bucket + step) / 1e6) for step in (0.5, 1.5))
+    assert drops(FaultInjectRule(at_the_boundary), KEYS[:1]) == []
+    assert drops(FaultInjectRule(just_above), KEYS[:1]) == [0]
 
 
 def test_a_drop_carries_the_configured_poison() -> None:
