@@ -18,6 +18,7 @@ from kvchaos.v1.control_pb2_grpc import add_ControlServicer_to_server
 from kvchaos_sidecar.backends.contract import Backend
 from kvchaos_sidecar.backends.fs import FsBackend
 from kvchaos_sidecar.backends.memory import MemoryBackend
+from kvchaos_sidecar.backends.staging import StagingArea
 from kvchaos_sidecar.background import Background, every
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config import schema
@@ -248,5 +249,21 @@ def make_backend(document: schema.Document) -> Backend:
             return FsBackend(settings.base_path)
         case schema.MemoryBackend():
             return MemoryBackend(settings.capacity_bytes)
+        case schema.RedisBackend():
+            return _make_redis_backend(settings, document.limits.staging_bytes)
         case _:
             raise ConfigError([f"backend.type: {settings.type} is not there yet"])
+
+
+def _make_redis_backend(settings: schema.RedisBackend, staging_bytes: int) -> Backend:
+    try:
+        from kvchaos_sidecar.backends.redis import RedisBackend
+        from kvchaos_sidecar.backends.redis_client import RedisAddress
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            [f"backend.type: redis needs {error.name}, which is not installed; pip install 'kvchaos[redis]'"]
+        ) from error
+    address = RedisAddress(
+        settings.host, settings.port, settings.db, settings.username, settings.password.get_secret_value()
+    )
+    return RedisBackend(address, StagingArea(staging_bytes), settings.capacity_bytes)
