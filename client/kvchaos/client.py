@@ -327,7 +327,7 @@ def _encode(keys: Sequence[ObjectKey]) -> common_pb2.KeyBatch:
         raise InvalidKeyError(f"a batch of {len(keys)} keys is over the limit of {MAX_BATCH_KEYS}; split it")
     try:
         return encode_keys(keys)
-    except (TypeError, ValueError) as error:
+    except (AttributeError, TypeError, ValueError) as error:
         raise InvalidKeyError(f"a key cannot be sent: {error}") from error
 
 

@@ -9,6 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any
 
 from lmcache.lmcache_native import Bitmap
@@ -99,7 +100,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
             sizes.extend(buffer.nbytes for buffer in buffers)
             return self._client.store(keys, buffers)
 
-        self._run("store", keys, start, lambda results: self._stored(task_id, keys, sizes, results))
+        self._run("store", keys, objects, start, lambda results: self._stored(task_id, keys, sizes, results))
         return task_id
 
     def pop_completed_store_tasks(self) -> dict[int, L2StoreResult]:
@@ -116,6 +117,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
         self._run(
             "lookup",
             keys,
+            (),
             lambda: self._client.lookup_and_lock(keys),
             lambda results: self._lookups.post(task_id, _bitmap(results)),
         )
@@ -137,6 +139,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
         self._run(
             "load",
             keys,
+            objects,
             lambda: self._client.load(keys, [memoryview(item.byte_array) for item in objects]),
             lambda results: self._loaded(task_id, keys, results),
         )
@@ -251,27 +254,35 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
         self,
         operation: str,
         keys: Sequence[ObjectKey],
+        objects: Sequence[MemoryObj],
         start: Callable[[], Future[list[Result]]],
         finish: Callable[[Sequence[Result]], None],
     ) -> None:
         """Starts a task, and has it finished however it ends."""
-
-        def ended(future: Future[list[Result]]) -> None:
-            error = future.exception()
-            if error is None:
-                self._trouble.answered(operation, keys, future.result())
-                finish(future.result())
-            else:
-                self._trouble.failed(operation, keys, error)
-                finish([Result.UNAVAILABLE] * len(keys))
-
         try:
             future = start()
         except Exception as error:  # whatever a key or a buffer can do wrong must not reach the cache server
             self._trouble.failed(operation, keys, error)
             finish([Result.INVALID] * len(keys))
         else:
-            future.add_done_callback(ended)
+            future.add_done_callback(partial(self._ended, operation, keys, objects, finish))
+
+    def _ended(
+        self,
+        operation: str,
+        keys: Sequence[ObjectKey],
+        _held: Sequence[MemoryObj],
+        finish: Callable[[Sequence[Result]], None],
+        future: Future[list[Result]],
+    ) -> None:
+        """Finishes a task. ``_held`` is only there so that its memory lives as long as the task."""
+        error = future.exception()
+        if error is None:
+            self._trouble.answered(operation, keys, future.result())
+            finish(future.result())
+        else:
+            self._trouble.failed(operation, keys, error)
+            finish([Result.UNAVAILABLE] * len(keys))
 
     def _stored(
         self, task_id: int, keys: Sequence[ObjectKey], sizes: Sequence[int], results: Sequence[Result]

@@ -6,7 +6,6 @@ import threading
 from collections import Counter
 from collections.abc import Sequence
 from logging import Logger
-from typing import Protocol
 
 from kvchaos.errors import SidecarUnavailable
 from kvchaos.results import Result
@@ -16,10 +15,6 @@ MAX_SAMPLES = 3
 _NO_FAILURE = frozenset({Result.OK, Result.PRESENT})
 _QUIET = frozenset({Result.NOT_FOUND, Result.DROPPED})
 """Failures that a healthy sidecar reports: not found, and dropped on purpose, which it tells about itself."""
-
-
-class _Key(Protocol):
-    chunk_hash: bytes
 
 
 class TroubleLog:
@@ -41,9 +36,9 @@ class TroubleLog:
         with self._lock:
             return {operation: dict(counts) for operation, counts in self._counts.items()}
 
-    def answered(self, operation: str, keys: Sequence[_Key], results: Sequence[Result]) -> None:
+    def answered(self, operation: str, keys: Sequence[object], results: Sequence[Result]) -> None:
         """Takes the outcome of a batch that was answered."""
-        failed: dict[Result, list[_Key]] = {}
+        failed: dict[Result, list[object]] = {}
         for key, result in zip(keys, results, strict=True):
             if result not in _NO_FAILURE:
                 failed.setdefault(result, []).append(key)
@@ -57,7 +52,7 @@ class TroubleLog:
             if (operation, result.label) in new:
                 self._warn(operation, result.label, losers, len(keys))
 
-    def failed(self, operation: str, keys: Sequence[_Key], error: BaseException) -> None:
+    def failed(self, operation: str, keys: Sequence[object], error: BaseException) -> None:
         """Takes a batch that was not answered. A lost connection is counted; the connection log tells it."""
         if isinstance(error, SidecarUnavailable):
             self._count(operation, "unavailable", len(keys))
@@ -74,8 +69,8 @@ class TroubleLog:
         with self._lock:
             self._counts.setdefault(operation, Counter())[reason] += keys
 
-    def _warn(self, operation: str, reason: str, failed: Sequence[_Key], planned: int) -> None:
-        samples = ", ".join(key.chunk_hash[:6].hex() for key in failed[:MAX_SAMPLES])
+    def _warn(self, operation: str, reason: str, failed: Sequence[object], planned: int) -> None:
+        samples = ", ".join(map(_short, failed[:MAX_SAMPLES]))
         self._logger.warning(
             "kvchaos: %s failed for %d of %d keys: %s (for example %s). Not repeated while it goes on.",
             operation,
@@ -84,3 +79,8 @@ class TroubleLog:
             reason,
             samples,
         )
+
+
+def _short(key: object) -> str:
+    chunk_hash = getattr(key, "chunk_hash", None)
+    return chunk_hash[:6].hex() if isinstance(chunk_hash, bytes) else repr(key)
