@@ -23,6 +23,7 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic.json_schema import GenerateJsonSchema
 
 from kvchaos.durations import PATTERN, format_duration, parse_duration
 from kvchaos_sidecar.config.addresses import TcpAddress, UnixAddress, parse_address
@@ -302,7 +303,23 @@ class Document(_Part):
     """Bounds on what clients can hold."""
 
 
+class _FileSchema(GenerateJsonSchema):
+    """Writes defaults as a file would."""
+
+    def encode_default(self, dft: Any) -> Any:
+        match dft:
+            case UnixAddress() | TcpAddress():
+                return str(dft)
+            case timedelta():
+                return format_duration(dft)
+            case Poison():
+                return _poison_text(dft)
+            case BaseModel():
+                return dft.model_dump(mode="json")
+        return super().encode_default(dft)
+
+
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of a configuration file, for editors."""
-    schema = Document.model_json_schema(mode="validation")
+    schema = Document.model_json_schema(mode="validation", schema_generator=_FileSchema)
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

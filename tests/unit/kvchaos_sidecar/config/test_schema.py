@@ -2,6 +2,7 @@ import json
 from datetime import timedelta
 
 import pytest
+import yaml
 
 from kvchaos_sidecar.config.load import parse_document
 from kvchaos_sidecar.config.schema import Document, json_schema
@@ -94,3 +95,12 @@ def test_the_json_schema_describes_every_field_and_its_range() -> None:
     rate = schema["$defs"]["FaultInject"]["properties"]["rate"]
     assert (rate["type"], rate["minimum"], rate["maximum"]) == ("number", 0, 1)
     assert schema["required"] == ["version", "backend"]
+
+
+def test_the_json_schema_writes_defaults_as_a_file_does() -> None:
+    schema = json_schema()
+    fields = schema["properties"]
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    assert defaults["listen"]["cache"] == "unix:/run/kvchaos/cache.sock"
+    assert defaults["limits"]["lock_ttl"] == "10m"
+    assert parse_document(BASE + yaml.safe_dump(defaults)) == parse_document(BASE)
