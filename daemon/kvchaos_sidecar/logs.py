@@ -31,3 +31,4 @@ def configure_logging(log_format: str) -> None:
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler])
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)

@@ -9,10 +9,8 @@ from prometheus_client import (
     CollectorRegistry,
     Counter,
     Gauge,
-    GCCollector,
     Histogram,
     Info,
-    PlatformCollector,
     ProcessCollector,
 )
 
@@ -70,8 +68,7 @@ class Metrics:
         Info("kvchaos_build", "What runs here.", registry=registry).info(
             {"version": version, "backend": backend}
         )
-        for collector in (ProcessCollector, PlatformCollector, GCCollector):
-            collector(registry=registry)
+        ProcessCollector(registry=registry)
 
     def _define_traffic(self, registry: CollectorRegistry) -> None:
         self._requests = Counter(
