@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterable
+from functools import partial
 from http import HTTPStatus
 from socketserver import ThreadingMixIn
 from typing import Any
@@ -14,6 +15,9 @@ from prometheus_client import CollectorRegistry, make_wsgi_app
 
 from kvchaos_sidecar.config.addresses import TcpAddress
 from kvchaos_sidecar.errors import ListenError
+
+_POLL_S = 0.1
+"""How soon the server notices that it is to end."""
 
 _StartResponse = Callable[..., Any]
 _App = Callable[[dict[str, Any], _StartResponse], Iterable[bytes]]
@@ -45,7 +49,8 @@ class HttpServer:
                 f"listen.http: cannot listen on {self.address}: {error.strerror or error}"
             ) from error
         self.address = TcpAddress(self.address.host, self._server.server_port)
-        threading.Thread(target=self._server.serve_forever, name="kvchaos-http", daemon=True).start()
+        serve = partial(self._server.serve_forever, poll_interval=_POLL_S)
+        threading.Thread(target=serve, name="kvchaos-http", daemon=True).start()
 
     def stop(self) -> None:
         """Ends the server. Idempotent."""
