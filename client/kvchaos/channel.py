@@ -23,8 +23,9 @@ from kvchaos.errors import (
 
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
 MAX_SOCKET_PATH_BYTES = 107
-KEEPALIVE_INTERVAL_MS = 10_000
-KEEPALIVE_TIMEOUT_MS = 5_000
+KEEPALIVE_INTERVAL_MS = 6_000
+"""A daemon counts pings less than 5 s apart as abuse."""
+KEEPALIVE_TIMEOUT_MS = 4_000
 
 _HOST_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+):(\d{1,5})")
 
@@ -95,7 +96,7 @@ def open_channel(target: str, tls: TlsSettings | None = None, keepalive: bool = 
     if keepalive:
         options += [
             ("grpc.keepalive_time_ms", KEEPALIVE_INTERVAL_MS),
-            ("grpc.keepalive_timeout_ms", KEEPALIVE_TIMEOUT_MS),
+            ("grpc.http2.ping_timeout_ms", KEEPALIVE_TIMEOUT_MS),  # keepalive_timeout_ms alone never fires
             ("grpc.http2.max_pings_without_data", 0),
         ]
     if tls is None:

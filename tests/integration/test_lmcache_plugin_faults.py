@@ -167,6 +167,20 @@ def test_a_sidecar_that_hangs_costs_each_task_no_more_than_its_timeout(
     everything_works(driver)
 
 
+@pytest.mark.slow
+def test_a_sidecar_that_stays_silent_is_given_up_and_used_again_when_it_answers(
+    connect: Connect, warnings: list[str], sidecar: SidecarProcess
+) -> None:
+    driver = connect(sidecar.cache_target, timeout_s=1.0)
+    sidecar.process.signal(signal.SIGSTOP)
+    eventually(lambda: not healthy(driver))
+    everything_misses(driver)
+    assert ["ACTIVE" in warning for warning in warnings] == [True, False]
+    sidecar.process.signal(signal.SIGCONT)
+    eventually(lambda: healthy(driver))
+    everything_works(driver)
+
+
 def test_a_buffer_is_not_touched_any_more_when_its_task_is_done(
     connect: Connect, sidecar: SidecarProcess
 ) -> None:

@@ -4,7 +4,6 @@ import os
 import socket
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import grpc
 import pytest
 from tests.harness.scripted_daemon import ScriptedDaemon, open_descriptors
+from tests.harness.waiting import eventually
 
 from kvchaos.backoff import Backoff
 from kvchaos.client import L2Client
@@ -60,13 +60,6 @@ def file() -> Iterator[int]:
         opened.write(b"aaaabbbbcccc")
         opened.flush()
         yield opened.fileno()
-
-
-def eventually(condition: Any) -> None:
-    until = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < until, "never came true"
-        time.sleep(0.01)
 
 
 def granting(daemon: ScriptedDaemon, file: int, lengths: tuple[int, ...] = (4, 4, 4), **changed: Any) -> Any:
