@@ -39,12 +39,19 @@ LEFT_OUT = frozenset(
 """What LMCache 0.5.6 declares and does not need on a CPU: GPU libraries, cloud stores, build tools."""
 
 
+OLDEST_PYTHON = "3.11.0"
+"""The base image may have any patch release of 3.11; requirements of the oldest hold for all."""
+
+FOR_OLD_PYTHON = ("async-timeout",)
+"""What a requirement asks for on early patch releases only, so that pip may not resolve it by itself."""
+
+
 def resolve(extras: list[str]) -> dict[str, dict[str, Any]]:
     """Metadata of every package that pip would install for kvchaos with ``extras``, by canonical name."""
     with tempfile.NamedTemporaryFile() as report:
         target = f"{REPOSITORY}[{','.join(extras)}]"
         command = [sys.executable, "-m", "pip", "install", "--quiet", "--dry-run", "--ignore-installed"]
-        subprocess.run([*command, "--report", report.name, target], check=True)
+        subprocess.run([*command, "--report", report.name, target, *FOR_OLD_PYTHON], check=True)
         found = json.loads(Path(report.name).read_text())["install"]
     return {canonicalize_name(item["metadata"]["name"]): item["metadata"] for item in found}
 
@@ -67,7 +74,10 @@ def reachable(packages: dict[str, dict[str, Any]], extras: tuple[str, ...]) -> s
 
 def _applies(requirement: Requirement, extras: frozenset[str]) -> bool:
     marker = requirement.marker
-    return marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
+    if marker is None:
+        return True
+    environments = ({"extra": extra, "python_full_version": OLDEST_PYTHON} for extra in ("", *extras))
+    return any(marker.evaluate(environment) for environment in environments)
 
 
 def main() -> None:
