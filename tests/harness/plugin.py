@@ -23,16 +23,6 @@ PATIENCE_S = 30.0
 T = TypeVar("T")
 
 
-def plugin_spec(target: str, **adapter_params: Any) -> dict[str, Any]:
-    """What a cache server's configuration says to use the plugin."""
-    return {
-        "type": "plugin",
-        "module_path": "kvchaos.lmcache",
-        "class_name": "KVChaosL2Adapter",
-        "adapter_params": {"target": target, **adapter_params},
-    }
-
-
 def make_adapter(spec: Mapping[str, Any]) -> L2AdapterInterface:
     """An adapter, from its JSON spec, by LMCache's own registry."""
     config = get_l2_adapter_config_class(spec["type"]).from_dict(dict(spec))

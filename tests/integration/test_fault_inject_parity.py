@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 from lmcache.v1.distributed.api import ObjectKey
-from tests.harness.plugin import Driver, contents, make_adapter, make_keys, make_objects, plugin_spec
+from tests.harness.lmcache import plugin_spec
+from tests.harness.plugin import Driver, contents, make_adapter, make_keys, make_objects
 from tests.harness.shared import shared_file
 from tests.harness.sidecar import SidecarProcess
 from tests.harness.waiting import eventually

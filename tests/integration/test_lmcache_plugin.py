@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from lmcache.v1.distributed.l2_adapters.base import L2AdapterInterface
+from tests.harness.lmcache import plugin_spec
 from tests.harness.plugin import (
     Driver,
     Listener,
@@ -16,7 +17,6 @@ from tests.harness.plugin import (
     make_adapter,
     make_keys,
     make_objects,
-    plugin_spec,
 )
 from tests.harness.scripted_daemon import open_descriptors
 from tests.harness.sidecar import SidecarProcess

@@ -17,6 +17,7 @@ from pathlib import Path
 import grpc
 import pytest
 from lmcache.v1.distributed.l2_adapters.base import L2AdapterInterface
+from tests.harness.lmcache import plugin_spec
 from tests.harness.plugin import (
     Driver,
     Listener,
@@ -24,7 +25,6 @@ from tests.harness.plugin import (
     make_adapter,
     make_keys,
     make_objects,
-    plugin_spec,
 )
 from tests.harness.scripted_daemon import ScriptedDaemon
 from tests.harness.sidecar import SidecarProcess
@@ -380,6 +380,7 @@ def test_a_forked_process_misses_and_its_parent_goes_on(connect: Connect, sideca
 def test_the_interpreter_ends_without_close(sidecar: SidecarProcess, state: str) -> None:
     script = f"""
 import os, signal
+from tests.harness.lmcache import plugin_spec
 from tests.harness.plugin import *
 driver = Driver(make_adapter(plugin_spec("{sidecar.cache_target}")))
 keys = make_keys(2)
@@ -412,6 +413,7 @@ def test_it_works_beside_an_asyncio_grpc_server(sidecar: SidecarProcess) -> None
     script = f"""
 import asyncio, grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from tests.harness.lmcache import plugin_spec
 from tests.harness.plugin import *
 
 async def main():
