@@ -66,18 +66,19 @@ class Arrivals:
             self._changed.notify_all()
 
     def _finish(self, rank: int, load: Future[list[Result]]) -> None:
-        results = self._outcome(load, len(self._results[rank]))
+        """A load that failed as a whole leaves what had arrived before."""
         with self._changed:
-            self._results[rank] = list(results)
+            told = self._results[rank]
+            self._results[rank] = list(self._outcome(load, told))
             self._judged[rank] = True
             self._changed.notify_all()
 
-    def _outcome(self, load: Future[list[Result]], chunks: int) -> Sequence[Result]:
+    def _outcome(self, load: Future[list[Result]], told: list[Result | None]) -> Sequence[Result]:
         try:
             return load.result()
         except KVChaosError as error:
             self.trouble = str(error)
-            return [Result.UNAVAILABLE] * chunks
+            return [result or Result.UNAVAILABLE for result in told]
 
     def _wait(self, settled: Callable[[], bool]) -> None:
         with self._changed:

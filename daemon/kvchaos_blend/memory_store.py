@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-from kvchaos.errors import SidecarUnavailable
+from kvchaos.errors import KVChaosError, SidecarUnavailable
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
 from kvchaos_blend.store import OnResult
@@ -36,11 +36,18 @@ class MemoryStore:
         self.unreachable = False
         self.calls: list[str] = []
         self._lock = threading.Lock()
+        self._changed = threading.Condition()
+        self._open_calls = 0
         self._threads = ThreadPoolExecutor(max_workers=8, thread_name_prefix="memory-store")
 
     def close(self) -> None:
         """Ends the threads."""
         self._threads.shutdown()
+
+    def wait_until_idle(self) -> None:
+        """Until every call has ended, with those that its end brought about."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._open_calls == 0)
 
     def lookup_and_lock(self, keys: Sequence[ObjectKey]) -> Future[list[Result]]:
         """See ChunkStore."""
@@ -78,7 +85,22 @@ class MemoryStore:
                 raise SidecarUnavailable("the store cannot be reached")
             return work()
 
-        return self._threads.submit(guarded)
+        with self._changed:
+            self._open_calls += 1
+        future: Future[T] = Future()
+        self._threads.submit(self._finish, future, guarded)
+        return future
+
+    def _finish(self, future: Future[T], work: Callable[[], T]) -> None:
+        """Sets the result before the call counts as ended, so that callbacks can open further calls."""
+        try:
+            future.set_result(work())
+        except KVChaosError as error:
+            future.set_exception(error)
+        finally:
+            with self._changed:
+                self._open_calls -= 1
+                self._changed.notify_all()
 
     def _lock_one(self, key: ObjectKey) -> Result:
         with self._lock:

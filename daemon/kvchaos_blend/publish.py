@@ -37,6 +37,8 @@ def publish(
 
     A store that cannot be reached leaves them all unstored.
     """
+    if not chunks:
+        return Published(0, 0, {})
     staging = _stage(worker, table, chunks)
     by_rank = [
         _publish_rank(worker, hashes, staging, chunks, rank, replace, cancel)

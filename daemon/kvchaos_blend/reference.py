@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from transformers import DynamicCache
 
+from kvchaos_blend.plan import Run
+
 
 @dataclass(frozen=True, slots=True)
 class Prefill:
@@ -46,8 +48,12 @@ class Reference:
         tokens, logits = greedy(self._hf_model, token_ids, new_tokens, cache)
         return Prefill(_prompt_kv(cache, len(token_ids)), tokens, logits)
 
-    def chunked_kv(self, token_ids: Sequence[int], chunk_tokens: int) -> torch.Tensor:
-        """KV of the prompt prefilled chunk by chunk: what reordering alone does to the numbers.
+    def chunked_kv(self, token_ids: Sequence[int], pieces: Sequence[Run]) -> torch.Tensor:
+        """KV of the prompt prefilled piece by piece: what another order of the sums alone does to it.
+
+        Args:
+            token_ids: the prompt.
+            pieces: cover it, in order.
 
         Returns:
             [layers, 2 (K, V), tokens, kv_heads, head_dim].
@@ -55,8 +61,8 @@ class Reference:
         cache = DynamicCache()
         prompt = torch.tensor([list(token_ids)], device=self._hf_model.device)
         with torch.inference_mode():
-            for chunk in prompt.split(chunk_tokens, dim=1):
-                self._hf_model.base_model(input_ids=chunk, cache=cache, use_cache=True)
+            for start, end in pieces:
+                self._hf_model.base_model(input_ids=prompt[:, start:end], cache=cache, use_cache=True)
         return _prompt_kv(cache, len(token_ids))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise, starmap
 
 import torch
 
@@ -21,9 +22,12 @@ from kvchaos_blend.scatter import gather
 
 MIN_GREEDY_TOKENS = 32
 FLOAT32_LIMIT = 1e-6
-"""Relative error of single-precision KV against a full prefill, per layer and run."""
-CHUNKED_RATIO_LIMIT = 2.0
-"""Error in reduced precision over that of chunked prefill with the same kernels, both against float32."""
+"""Relative error of single-precision KV against a full prefill that is always fine, per layer and run."""
+FLOAT32_RATIO_LIMIT = 10.0
+"""Where rounding alone exceeds that (a few tokens amplify it): error over that of chunked prefill. Both are
+then samples of the same noise, orders of magnitude below any bug."""
+REDUCED_RATIO_LIMIT = 2.0
+"""Error in reduced precision over that of chunked prefill, both against float32, per layer and run."""
 NEAR_TIE_ULPS = 4
 """Two logits this many units in the last place apart, or fewer, may swap in reduced precision."""
 CANARY = 1234.5
@@ -79,7 +83,10 @@ class Verifier:
         """All gates, passed or not."""
         recovered = pool.read(evidence.table.slots[: len(evidence.token_ids)])
         prefill = self._same_dtype.prefill(evidence.token_ids, len(evidence.tokens))
-        exact, yardstick = self._yardstick(evidence.token_ids, prefill)
+        exact = prefill.kv
+        if exact.dtype != torch.float32:
+            exact = self._wide.prefill(evidence.token_ids, 1).kv
+        yardstick = self._same_dtype.chunked_kv(evidence.token_ids, self._pieces(evidence))
         loaded = tuple(piece.run for piece in evidence.delivered)
         gates = (
             _bytes_gate(pool, evidence),
@@ -91,14 +98,12 @@ class Verifier:
         )
         return Verification(gates, layer_errors(recovered, exact, evidence.computed))
 
-    def _yardstick(
-        self, token_ids: tuple[int, ...], prefill: Prefill
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """The KV to compare with, and in reduced precision what chunked prefill makes of it."""
-        if prefill.kv.dtype == torch.float32:
-            return prefill.kv, None
-        exact = self._wide.prefill(token_ids, 1).kv
-        return exact, self._same_dtype.chunked_kv(token_ids, self._chunk_tokens)
+    def _pieces(self, evidence: Evidence) -> list[Run]:
+        """The prompt, cut where chunks and recomputed runs begin and end."""
+        prompt_tokens = len(evidence.token_ids)
+        edges = {*range(0, prompt_tokens, self._chunk_tokens), prompt_tokens}
+        edges.update(edge for run in evidence.computed for edge in run)
+        return list(starmap(Run, pairwise(sorted(edges))))
 
 
 def layer_errors(actual: torch.Tensor, exact: torch.Tensor, runs: Sequence[Run]) -> tuple[LayerError, ...]:
@@ -125,28 +130,21 @@ def _relative_error(actual: torch.Tensor, exact: torch.Tensor, run: Run) -> torc
 
 
 def _error_gate(
-    name: str,
-    recovered: torch.Tensor,
-    exact: torch.Tensor,
-    yardstick: torch.Tensor | None,
-    runs: Sequence[Run],
+    name: str, recovered: torch.Tensor, exact: torch.Tensor, yardstick: torch.Tensor, runs: Sequence[Run]
 ) -> Gate:
-    errors = layer_errors(recovered, exact, runs)
-    if yardstick is None:
-        worst = max((max(error.key, error.value) for error in errors), default=0.0)
-        return Gate(name, worst <= FLOAT32_LIMIT, worst, FLOAT32_LIMIT, "relative to a full prefill")
-    ratios = [
-        ratio
-        for error, usual in zip(errors, layer_errors(yardstick, exact, runs), strict=True)
-        for ratio in (_ratio(error.key, usual.key), _ratio(error.value, usual.value))
-    ]
-    worst = max(ratios, default=0.0)
-    detail = "error against float32, over that of chunked prefill"
-    return Gate(name, worst <= CHUNKED_RATIO_LIMIT, worst, CHUNKED_RATIO_LIMIT, detail)
+    errors = _flat(layer_errors(recovered, exact, runs))
+    worst = max(errors, default=0.0)
+    if recovered.dtype == torch.float32 and worst <= FLOAT32_LIMIT:
+        return Gate(name, True, worst, FLOAT32_LIMIT, "relative to a full prefill")
+    usual = _flat(layer_errors(yardstick, exact, runs))
+    ratio = max((error / max(u, FLOAT32_LIMIT) for error, u in zip(errors, usual, strict=True)), default=0.0)
+    detail = f"relative error over that of chunked prefill; the worst error is {worst:.2g}"
+    limit = FLOAT32_RATIO_LIMIT if recovered.dtype == torch.float32 else REDUCED_RATIO_LIMIT
+    return Gate(name, ratio <= limit, ratio, limit, detail)
 
 
-def _ratio(error: float, usual: float) -> float:
-    return error / max(usual, FLOAT32_LIMIT)
+def _flat(errors: Sequence[LayerError]) -> list[float]:
+    return [value for error in errors for value in (error.key, error.value)]
 
 
 def _bytes_gate(pool: KVPool, evidence: Evidence) -> Gate:
