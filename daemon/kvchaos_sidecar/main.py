@@ -13,7 +13,7 @@ import resource
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,11 @@ from prometheus_client import CollectorRegistry
 from kvchaos import __version__
 from kvchaos.errors import ConfigError
 from kvchaos_sidecar.app import Sidecar, make_backend
-from kvchaos_sidecar.backends.contract import BackendError
+from kvchaos_sidecar.backends.contract import Backend, BackendError
 from kvchaos_sidecar.clock import SystemClock
 from kvchaos_sidecar.config.l2_adapter import arguments_from_spec
 from kvchaos_sidecar.config.load import Configuration, load, merge
-from kvchaos_sidecar.config.schema import json_schema
+from kvchaos_sidecar.config.schema import Document, json_schema
 from kvchaos_sidecar.errors import ListenError
 from kvchaos_sidecar.logs import configure_logging
 
@@ -36,8 +36,10 @@ EXIT_WITHIN_S = 9.0
 """After a signal to end, the process is gone after this even when a thread hangs in the store."""
 
 
-def run(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command. Returns its exit code."""
+def run(
+    arguments: Sequence[str] | None = None, backend_for: Callable[[Document], Backend] = make_backend
+) -> int:
+    """Runs the command, with the store that ``backend_for`` makes. Returns its exit code."""
     options = build_parser().parse_args(arguments)
     if options.print_schema:
         print(json.dumps(json_schema(), indent=2))
@@ -49,7 +51,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return 0
         configure_logging(options.log_format)
         _raise_descriptor_limit()
-        asyncio.run(_serve(configuration))
+        asyncio.run(_serve(configuration, backend_for(configuration.document)))
     except ConfigError as error:
         return _fail(error, EXIT_BAD_CONFIGURATION)
     except (BackendError, ListenError) as error:
@@ -57,8 +59,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def _serve(configuration: Configuration) -> None:
-    backend = make_backend(configuration.document)
+async def _serve(configuration: Configuration, backend: Backend) -> None:
     sidecar = Sidecar(configuration, backend, CollectorRegistry(), SystemClock())
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
