@@ -65,8 +65,8 @@ async def _serve(configuration: Configuration, backend: Backend) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked_to_end.set)
-    await sidecar.start()
     loop.add_signal_handler(signal.SIGHUP, sidecar.reload)
+    await sidecar.start()
     await asked_to_end.wait()
     _end_for_certain()
     await sidecar.stop()
