@@ -26,6 +26,10 @@ def engine() -> None:
 def images(engine: None) -> None:
     """Every image of the set, built from the working tree."""
     ComposeSet("kvchaos-images", FILES, {}).compose("build", "--quiet")
+    target = ("--target", "sidecar-lmcache", "--tag", "kvchaos-ci/sidecar-lmcache")
+    dockerfile = str(REPOSITORY / "deploy/images/Dockerfile")
+    base = ("--build-arg", "BASE=kvchaos-ci/base")
+    run("docker", "build", "--quiet", *base, *target, "--file", dockerfile, str(REPOSITORY))
 
 
 @pytest.fixture(scope="session")
