@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import grpc
 
@@ -14,12 +14,27 @@ from kvchaos.results import Result
 _BY_NUMBER = {result.value: result for result in Result}
 
 
-def answer(call: Any) -> Any:
-    """The answer of a finished gRPC future. Raises SidecarError where there is none."""
+class Outcome(NamedTuple):
+    """How a call ended."""
+
+    code: grpc.StatusCode
+    details: str | None
+    """Why it failed."""
+    response: Any
+    """The answer of the daemon; None unless the code is OK."""
+
+
+def finished(call: Any) -> Outcome:
+    """The outcome of a gRPC future that is done."""
     code = call.code()
-    if code is not grpc.StatusCode.OK:
-        raise status_error(code, call.details())
-    return call.result()
+    return Outcome(code, call.details(), call.result() if code is grpc.StatusCode.OK else None)
+
+
+def answer(outcome: Outcome) -> Any:
+    """The daemon's answer. Raises SidecarError where there is none."""
+    if outcome.code is not grpc.StatusCode.OK:
+        raise status_error(outcome.code, outcome.details)
+    return outcome.response
 
 
 def read_result(number: int) -> Result:

@@ -13,7 +13,7 @@ from typing import Any, Self, TypeVar
 
 import grpc
 
-from kvchaos.answers import answer, read_results
+from kvchaos.answers import Outcome, answer, read_results
 from kvchaos.backoff import Backoff
 from kvchaos.channel import TlsSettings, open_channel
 from kvchaos.deadline import Deadline
@@ -300,9 +300,9 @@ class L2Client:
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
 
-        def answered(call: Any) -> None:
+        def answered(outcome: Outcome) -> None:
             try:
-                value = read(answer(call))
+                value = read(answer(outcome))
             except KVChaosError as error:
                 future.set_exception(error)
             except Exception as error:

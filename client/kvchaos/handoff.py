@@ -1,4 +1,4 @@
-"""The handoff connection: open file descriptors from the daemon, over a Unix socket.
+"""The handoff connection: calls to the daemon and open file descriptors from it, over a Unix socket.
 
 Descriptors of several requests arrive interleaved. Whoever waits for a request's holds a :class:`Delivery`;
 descriptors that nobody waits for are closed as they arrive, so none is ever leaked.
@@ -12,11 +12,16 @@ import logging
 import os
 import socket
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
+import grpc
 from google.protobuf.message import DecodeError
 
+from kvchaos.answers import Outcome
 from kvchaos.errors import HandoffRefused, SidecarUnavailable
+from kvchaos.packet_calls import Done, PacketCalls, wrap
 from kvchaos.v1 import handoff_pb2
 
 logger = logging.getLogger(__name__)
@@ -83,22 +88,47 @@ class HandoffConnection:
     """A connection to the daemon's handoff socket, with one thread that receives."""
 
     def __init__(
-        self, connection: socket.socket, on_lost: Callable[[], None], name: str = "kvchaos-handoff"
+        self,
+        connection: socket.socket,
+        on_lost: Callable[[], None],
+        takes_calls: bool = False,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Takes over a connection that was welcomed. ``on_lost`` is called once, when it ends by itself."""
+        """Takes over a connection that was welcomed.
+
+        Args:
+            on_lost: called once, when it ends by itself.
+            takes_calls: whether the daemon answers calls here.
+            clock: seconds that only grow.
+        """
         self._socket = connection
         self._on_lost = on_lost
+        self._calls = PacketCalls(self._cancel, clock) if takes_calls else None
         self._lock = threading.Lock()
         self._deliveries: dict[int, Delivery] = {}
         self._closed = False
         self._failure: Exception | None = None
-        self._thread = threading.Thread(target=self._receive_all, name=name, daemon=True)
+        self._thread = threading.Thread(target=self._receive_all, name="kvchaos-handoff", daemon=True)
         self._thread.start()
 
     @property
     def lost(self) -> bool:
         """Whether nothing more can arrive."""
         return self._failure is not None
+
+    def call(self, method: str, request: Any, timeout_s: float, done: Done) -> bool:
+        """Makes a call, unless it has to be made by gRPC: then returns False, and nothing has happened.
+
+        ``done`` gets the outcome on a thread of the connection.
+        """
+        call = None if self._calls is None else wrap(method, request)
+        if self._calls is None or call is None:
+            return False
+        call_id = self._calls.open(timeout_s, done)
+        if call_id is None:
+            return False
+        call.call_id = call_id
+        return self._send(handoff_pb2.ClientPacket(call=call)) or not self._calls.withdraw(call_id)
 
     def open_delivery(self, request_id: int) -> Delivery:
         """Waits for the descriptors of a request from now on, until :meth:`close_delivery`."""
@@ -118,9 +148,7 @@ class HandoffConnection:
     def release(self, request_id: int, failed_positions: Iterable[int] = ()) -> None:
         """Tells the daemon that a load is over. A daemon that does not read is not waited for."""
         release = handoff_pb2.Release(request_id=request_id, failed_position=sorted(failed_positions))
-        packet = handoff_pb2.ClientPacket(release=release).SerializeToString()
-        with self._lock, contextlib.suppress(OSError):
-            self._socket.send(packet, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        self._send(handoff_pb2.ClientPacket(release=release))
 
     def close(self) -> None:
         """Ends the connection and its thread. Idempotent."""
@@ -138,24 +166,47 @@ class HandoffConnection:
                 if not packet:
                     failure = SidecarUnavailable("the daemon closed the handoff connection")
                     break
-                self._deliver(packet, descriptors, whole)
+                self._take(packet, descriptors, whole)
         except (OSError, DecodeError) as error:
             failure = SidecarUnavailable(f"the handoff connection failed: {error}")
         self._end(failure)
 
-    def _deliver(self, packet: bytes, descriptors: list[int], whole: bool) -> None:
+    def _cancel(self, call_id: int) -> None:
+        self._send(handoff_pb2.ClientPacket(cancel=handoff_pb2.Cancel(call_id=call_id)))
+
+    def _send(self, packet: handoff_pb2.ClientPacket) -> bool:
+        """Sends a packet unless that would have to wait. Says whether it went out."""
+        payload = packet.SerializeToString()
+        if len(payload) > MAX_PACKET_BYTES:
+            return False
         try:
-            message = handoff_pb2.DaemonPacket.FromString(packet).descriptors
+            with self._lock:
+                self._socket.send(payload, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)
+        except OSError:
+            return False
+        return True
+
+    def _take(self, packet: bytes, descriptors: list[int], whole: bool) -> None:
+        try:
+            message = handoff_pb2.DaemonPacket.FromString(packet)
         except DecodeError:
             close_all(descriptors)
             raise
+        if message.HasField("answer"):
+            close_all(descriptors)
+            if self._calls is not None:
+                self._calls.answered(message.answer)
+        else:
+            self._deliver(message.descriptors, descriptors, whole)
+
+    def _deliver(self, header: handoff_pb2.Descriptors, descriptors: list[int], whole: bool) -> None:
         with self._lock:
-            delivery = self._deliveries.get(message.request_id)
+            delivery = self._deliveries.get(header.request_id)
         if delivery is None:
             close_all(descriptors)
-            self.release(message.request_id)
+            self.release(header.request_id)
             return
-        delivery.add(message.first_index, descriptors)
+        delivery.add(header.first_index, descriptors)
         if not whole:
             delivery.fail(
                 SidecarUnavailable("descriptors were lost on the way; is the limit of open files reached?")
@@ -167,6 +218,8 @@ class HandoffConnection:
             deliveries = list(self._deliveries.values())
         for delivery in deliveries:
             delivery.fail(failure)
+        if self._calls is not None:
+            self._calls.close(Outcome(grpc.StatusCode.UNAVAILABLE, str(failure), None))
         with self._lock:
             self._socket.close()
         if not self._closed:

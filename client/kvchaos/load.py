@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
 
-from kvchaos.answers import answer, read_results
+from kvchaos.answers import Outcome, answer, read_results
 from kvchaos.batch import BatchInFlight
 from kvchaos.grants import fit, read_grants
 from kvchaos.poison import fill, poison_byte
@@ -34,9 +33,9 @@ class Load(BatchInFlight):
     def abandon(self) -> None:
         self.route.release(range(len(self.buffers)))
 
-    def _answered(self, call: Any) -> None:
+    def _answered(self, outcome: Outcome) -> None:
         with self.ending_on_error():
-            response = answer(call)
+            response = answer(outcome)
             self.on_worker(lambda: self._receive(response))
 
     def _receive(self, response: cache_pb2.LoadResponse) -> None:

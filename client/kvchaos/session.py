@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 
 from kvchaos import __version__
+from kvchaos.answers import Outcome, finished
 from kvchaos.channel import bearer, status_error, translate
 from kvchaos.errors import DeadlineExceeded, HandoffRefused, SidecarError, SidecarUnavailable
 from kvchaos.handoff import HandoffConnection, connect_handoff
@@ -95,26 +96,29 @@ class Session:
         """A number for a load or a store, unique within the session."""
         return next(self._request_ids)
 
-    def call(self, method: str, request: Any, timeout_s: float, done: Callable[[Any], None]) -> None:
-        """Starts a unary call; ``done`` gets its gRPC future when it is over, on one of gRPC's threads.
+    def call(self, method: str, request: Any, timeout_s: float, done: Callable[[Outcome], None]) -> None:
+        """Starts a unary call; ``done`` gets its outcome when it is over, on a thread that must not wait.
 
-        An answer that the daemon does not know the session ends the session.
+        It is made on the handoff connection where that takes it, else by gRPC. An answer that the daemon
+        does not know the session ends the session.
 
         Raises:
             SidecarUnavailable: the session is over.
         """
+
+        def ended(outcome: Outcome) -> None:
+            if outcome.code is grpc.StatusCode.NOT_FOUND and method not in _TICKET_CALLS:
+                self.end(status_error(outcome.code, outcome.details))
+            done(outcome)
+
+        if self.handoff is not None and self.handoff.call(method, request, timeout_s, ended):
+            return
         start = getattr(self.stub, method).future
         try:
             call = start(request, timeout=timeout_s, metadata=self.metadata)
         except ValueError as error:
             raise SidecarUnavailable(f"the session is over: {error}") from error
-
-        def finished(call: Any) -> None:
-            if call.code() is grpc.StatusCode.NOT_FOUND and method not in _TICKET_CALLS:
-                self.end(status_error(call.code(), call.details()))
-            done(call)
-
-        call.add_done_callback(finished)
+        call.add_done_callback(lambda call: ended(finished(call)))
 
     def follow(self, on_faults: Callable[[FaultsInForce], None]) -> SidecarError:
         """Reads the stream until the session is over, and returns why it is."""
@@ -174,7 +178,7 @@ def open_session(
     session = Session(channel, stub, stream, facts, faults, metadata)
     if connection is not None:
         lost = SidecarUnavailable("the handoff connection was lost")
-        session.handoff = HandoffConnection(connection, lambda: session.end(lost))
+        session.handoff = HandoffConnection(connection, lambda: session.end(lost), opened.handoff.takes_calls)
     return session
 
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
-from typing import Any
 
-from kvchaos.answers import answer, read_results
+from kvchaos.answers import Outcome, answer, read_results
 from kvchaos.batch import BatchInFlight
 from kvchaos.errors import DeadlineExceeded
 from kvchaos.grants import Grant, fit, read_grants
@@ -41,9 +40,9 @@ class Store(BatchInFlight):
             nothing = [0] * len(self._grants)
             self.session.call("CommitStore", self._commit(nothing), GIVE_BACK_TIMEOUT_S, lambda _: None)
 
-    def _prepared(self, call: Any) -> None:
+    def _prepared(self, outcome: Outcome) -> None:
         with self.ending_on_error():
-            response = answer(call)
+            response = answer(outcome)
             self.on_worker(lambda: self._write(response))
 
     def _write(self, response: cache_pb2.PrepareStoreResponse) -> None:
@@ -72,13 +71,13 @@ class Store(BatchInFlight):
                 "CommitStore",
                 self._commit(written),
                 self.deadline.remaining_s,
-                lambda call: self._committed(call, results, failed),
+                lambda outcome: self._committed(outcome, results, failed),
             )
 
-    def _committed(self, call: Any, results: list[Result], failed: Mapping[int, Result]) -> None:
+    def _committed(self, outcome: Outcome, results: list[Result], failed: Mapping[int, Result]) -> None:
         grants, self._grants = self._grants, ()
         with self.ending_on_error():
-            committed = read_results(answer(call).results, len(grants))
+            committed = read_results(answer(outcome).results, len(grants))
             for grant, result in zip(grants, committed, strict=True):
                 results[grant.position] = failed.get(grant.position, result)
             self.future.set_result(results)

@@ -36,6 +36,7 @@ from kvchaos_sidecar.rpc.cache import CacheServicer, Greeting
 from kvchaos_sidecar.rpc.control import ControlServicer
 from kvchaos_sidecar.rpc.handoff import HandoffListener
 from kvchaos_sidecar.rpc.inline import InlineTransfer
+from kvchaos_sidecar.rpc.packet_calls import PacketMethods
 from kvchaos_sidecar.rpc.server import GrpcListener, Security
 from kvchaos_sidecar.rpc.session_status import DaemonStatus
 from kvchaos_sidecar.rpc.status import warning
@@ -91,12 +92,13 @@ class Sidecar:
         self._health = HealthMonitor(backend, clock, self._metrics)
         self._boundary = Boundary(clock, self._metrics)
         self._inline_threads = ThreadPoolExecutor(_INLINE_THREADS, thread_name_prefix="kvchaos-inline")
-        self._handoff = self._make_handoff(document)
+        servicer = self._make_cache_servicer(document)
+        self._handoff = self._make_handoff(document, servicer)
         self.cache = GrpcListener(
             "listen.cache",
             document.listen.cache,
             CACHE_SERVICE,
-            partial(add_L2CacheServicer_to_server, self._make_cache_servicer(document)),
+            partial(add_L2CacheServicer_to_server, servicer),
             security,
         )
         status = DaemonStatus(clock.time(), backend, self._health, self._sessions, self._plane)
@@ -217,12 +219,13 @@ class Sidecar:
         backend = f"{self._backend.type_name} {self._backend.description}"
         log.warning("%s; backend %s%s", warning(snapshot), backend, nothing)
 
-    def _make_handoff(self, document: schema.Document) -> HandoffListener | None:
+    def _make_handoff(self, document: schema.Document, servicer: CacheServicer) -> HandoffListener | None:
         path = document.listen.handoff_path
         if path is None:
             return None
         allowed = document.handoff.allow_uids or (os.getuid(), 0)
-        return HandoffListener(path, self._sessions, allowed, self._plane.finish_load, self._metrics)
+        methods = PacketMethods(self._boundary, servicer.packet_handlers)
+        return HandoffListener(path, self._sessions, allowed, self._plane.finish_load, methods, self._metrics)
 
     def _make_cache_servicer(self, document: schema.Document) -> CacheServicer:
         return CacheServicer(

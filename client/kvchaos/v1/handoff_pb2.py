@@ -22,25 +22,34 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from kvchaos.v1 import cache_pb2 as kvchaos_dot_v1_dot_cache__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kvchaos/v1/handoff.proto\x12\nkvchaos.v1\"d\n\x0c\x43lientPacket\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.kvchaos.v1.HelloH\x00\x12&\n\x07release\x18\x02 \x01(\x0b\x32\x13.kvchaos.v1.ReleaseH\x00\x42\x08\n\x06packet\"*\n\x05Hello\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\"6\n\x07Release\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x17\n\x0f\x66\x61iled_position\x18\x02 \x03(\r\"p\n\x0c\x44\x61\x65monPacket\x12&\n\x07welcome\x18\x01 \x01(\x0b\x32\x13.kvchaos.v1.WelcomeH\x00\x12.\n\x0b\x64\x65scriptors\x18\x02 \x01(\x0b\x32\x17.kvchaos.v1.DescriptorsH\x00\x42\x08\n\x06packet\",\n\x07Welcome\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0f\n\x07refusal\x18\x02 \x01(\t\"6\n\x0b\x44\x65scriptors\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x13\n\x0b\x66irst_index\x18\x02 \x01(\rb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18kvchaos/v1/handoff.proto\x12\nkvchaos.v1\x1a\x16kvchaos/v1/cache.proto\"\xac\x01\n\x0c\x43lientPacket\x12\"\n\x05hello\x18\x01 \x01(\x0b\x32\x11.kvchaos.v1.HelloH\x00\x12&\n\x07release\x18\x02 \x01(\x0b\x32\x13.kvchaos.v1.ReleaseH\x00\x12 \n\x04\x63\x61ll\x18\x03 \x01(\x0b\x32\x10.kvchaos.v1.CallH\x00\x12$\n\x06\x63\x61ncel\x18\x04 \x01(\x0b\x32\x12.kvchaos.v1.CancelH\x00\x42\x08\n\x06packet\"*\n\x05Hello\x12\x12\n\nsession_id\x18\x01 \x01(\t\x12\r\n\x05token\x18\x02 \x01(\x0c\"6\n\x07Release\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x17\n\x0f\x66\x61iled_position\x18\x02 \x03(\r\"\xa7\x02\n\x04\x43\x61ll\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x04\x12;\n\x0flookup_and_lock\x18\x02 \x01(\x0b\x32 .kvchaos.v1.LookupAndLockRequestH\x00\x12+\n\x06unlock\x18\x03 \x01(\x0b\x32\x19.kvchaos.v1.UnlockRequestH\x00\x12\'\n\x04load\x18\x04 \x01(\x0b\x32\x17.kvchaos.v1.LoadRequestH\x00\x12\x38\n\rprepare_store\x18\x05 \x01(\x0b\x32\x1f.kvchaos.v1.PrepareStoreRequestH\x00\x12\x36\n\x0c\x63ommit_store\x18\x06 \x01(\x0b\x32\x1e.kvchaos.v1.CommitStoreRequestH\x00\x42\t\n\x07request\"\x19\n\x06\x43\x61ncel\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x04\"\x96\x01\n\x0c\x44\x61\x65monPacket\x12&\n\x07welcome\x18\x01 \x01(\x0b\x32\x13.kvchaos.v1.WelcomeH\x00\x12.\n\x0b\x64\x65scriptors\x18\x02 \x01(\x0b\x32\x17.kvchaos.v1.DescriptorsH\x00\x12$\n\x06\x61nswer\x18\x03 \x01(\x0b\x32\x12.kvchaos.v1.AnswerH\x00\x42\x08\n\x06packet\",\n\x07Welcome\x12\x10\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x08\x12\x0f\n\x07refusal\x18\x02 \x01(\t\"6\n\x0b\x44\x65scriptors\x12\x12\n\nrequest_id\x18\x01 \x01(\x04\x12\x13\n\x0b\x66irst_index\x18\x02 \x01(\r\"\xd7\x02\n\x06\x41nswer\x12\x0f\n\x07\x63\x61ll_id\x18\x01 \x01(\x04\x12<\n\x0flookup_and_lock\x18\x02 \x01(\x0b\x32!.kvchaos.v1.LookupAndLockResponseH\x00\x12,\n\x06unlock\x18\x03 \x01(\x0b\x32\x1a.kvchaos.v1.UnlockResponseH\x00\x12(\n\x04load\x18\x04 \x01(\x0b\x32\x18.kvchaos.v1.LoadResponseH\x00\x12\x39\n\rprepare_store\x18\x05 \x01(\x0b\x32 .kvchaos.v1.PrepareStoreResponseH\x00\x12\x37\n\x0c\x63ommit_store\x18\x06 \x01(\x0b\x32\x1f.kvchaos.v1.CommitStoreResponseH\x00\x12&\n\x07\x66\x61ilure\x18\x07 \x01(\x0b\x32\x13.kvchaos.v1.FailureH\x00\x42\n\n\x08response\"/\n\x07\x46\x61ilure\x12\x13\n\x0bstatus_code\x18\x01 \x01(\r\x12\x0f\n\x07message\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'kvchaos.v1.handoff_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_CLIENTPACKET']._serialized_start=40
-  _globals['_CLIENTPACKET']._serialized_end=140
-  _globals['_HELLO']._serialized_start=142
-  _globals['_HELLO']._serialized_end=184
-  _globals['_RELEASE']._serialized_start=186
-  _globals['_RELEASE']._serialized_end=240
-  _globals['_DAEMONPACKET']._serialized_start=242
-  _globals['_DAEMONPACKET']._serialized_end=354
-  _globals['_WELCOME']._serialized_start=356
-  _globals['_WELCOME']._serialized_end=400
-  _globals['_DESCRIPTORS']._serialized_start=402
-  _globals['_DESCRIPTORS']._serialized_end=456
+  _globals['_CLIENTPACKET']._serialized_start=65
+  _globals['_CLIENTPACKET']._serialized_end=237
+  _globals['_HELLO']._serialized_start=239
+  _globals['_HELLO']._serialized_end=281
+  _globals['_RELEASE']._serialized_start=283
+  _globals['_RELEASE']._serialized_end=337
+  _globals['_CALL']._serialized_start=340
+  _globals['_CALL']._serialized_end=635
+  _globals['_CANCEL']._serialized_start=637
+  _globals['_CANCEL']._serialized_end=662
+  _globals['_DAEMONPACKET']._serialized_start=665
+  _globals['_DAEMONPACKET']._serialized_end=815
+  _globals['_WELCOME']._serialized_start=817
+  _globals['_WELCOME']._serialized_end=861
+  _globals['_DESCRIPTORS']._serialized_start=863
+  _globals['_DESCRIPTORS']._serialized_end=917
+  _globals['_ANSWER']._serialized_start=920
+  _globals['_ANSWER']._serialized_end=1263
+  _globals['_FAILURE']._serialized_start=1265
+  _globals['_FAILURE']._serialized_end=1312
 # @@protoc_insertion_point(module_scope)

@@ -44,6 +44,14 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
 }
 
 
+class Refused(Exception):
+    """A call fails with a gRPC status."""
+
+    def __init__(self, code: grpc.StatusCode, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 class Boundary:
     """Runs the calls of the cache service.
 
@@ -68,11 +76,21 @@ class Boundary:
         handle: Callable[[ArgumentT], Awaitable[ResponseT]],
         argument: ArgumentT,
     ) -> ResponseT:
-        """One call that ends by itself."""
+        """One gRPC call that ends by itself."""
+        try:
+            return await self.answer(operation, handle, argument)
+        except Refused as refusal:
+            await context.abort(refusal.code, str(refusal))
+            raise
+
+    async def answer(
+        self, operation: str, handle: Callable[[ArgumentT], Awaitable[ResponseT]], argument: ArgumentT
+    ) -> ResponseT:
+        """One call that ends by itself, however it came. Raises Refused when it fails."""
         started = self._clock.monotonic()
         self.calls += 1
         try:
-            return await self._run(operation, context, handle, argument)
+            return await self._run(operation, handle, argument)
         finally:
             self.calls -= 1
             self._metrics.took(operation, self._clock.monotonic() - started)
@@ -81,12 +99,14 @@ class Boundary:
         self, context: Context, handle: Callable[[ArgumentT], Awaitable[None]], argument: ArgumentT
     ) -> None:
         """The stream that is a session's life."""
-        await self._run("open_session", context, handle, argument)
+        try:
+            await self._run("open_session", handle, argument)
+        except Refused as refusal:
+            await context.abort(refusal.code, str(refusal))
 
     async def _run(
         self,
         operation: str,
-        context: Context,
         handle: Callable[[ArgumentT], Awaitable[ResponseT]],
         argument: ArgumentT,
     ) -> ResponseT:
@@ -100,8 +120,7 @@ class Boundary:
         except Exception as error:
             code, message = status_of(error)
             self._metrics.answered(operation, code.name.lower())
-            await context.abort(code, message)
-            raise
+            raise Refused(code, message) from error
         self._metrics.answered(operation, "ok")
         return response
 

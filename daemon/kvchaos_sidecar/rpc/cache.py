@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +25,7 @@ from kvchaos_sidecar.rpc.convert import (
 )
 from kvchaos_sidecar.rpc.handoff import require_read_only
 from kvchaos_sidecar.rpc.inline import PIECE_SIZE_BYTES, InlineTransfer
+from kvchaos_sidecar.rpc.packet_calls import Handler
 from kvchaos_sidecar.sessions.registry import SessionRegistry
 from kvchaos_sidecar.sessions.session import EndReason, Session
 from kvchaos_sidecar.sessions.tickets import LoadTicket, StoreTicket
@@ -62,6 +63,17 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         self._inline = inline
         self._boundary = boundary
         self._greeting = greeting
+
+    @property
+    def packet_handlers(self) -> Mapping[str, tuple[str, Handler]]:
+        """What answers a call that arrives as a packet, with its operation, by its field there."""
+        return {
+            "lookup_and_lock": ("lookup", self._lookup),
+            "unlock": ("unlock", self._unlock),
+            "load": ("load", self._load),
+            "prepare_store": ("prepare_store", self._prepare_store),
+            "commit_store": ("commit_store", self._commit_store),
+        }
 
     async def OpenSession(self, request: cache_pb2.OpenSessionRequest, context: Context) -> None:
         """Opens a session that lives as long as the stream."""
@@ -142,7 +154,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
 
     def _opened(self, session: Session) -> cache_pb2.SessionOpened:
         path = self._greeting.handoff_path
-        offer = path and cache_pb2.HandoffOffer(socket_path=path, token=session.token.value)
+        offer = path and cache_pb2.HandoffOffer(socket_path=path, token=session.token.value, takes_calls=True)
         return cache_pb2.SessionOpened(
             session_id=session.id,
             handoff=offer or None,

@@ -19,6 +19,7 @@ from kvchaos.v1 import handoff_pb2
 from kvchaos_sidecar.background import Background
 from kvchaos_sidecar.errors import HandoffUnavailable, ListenError
 from kvchaos_sidecar.metrics import Metrics
+from kvchaos_sidecar.rpc.packet_calls import PacketCalls, PacketMethods
 from kvchaos_sidecar.rpc.unix_sockets import claim_socket_path, socket_permissions
 from kvchaos_sidecar.sessions.registry import SessionRegistry
 from kvchaos_sidecar.sessions.session import EndReason, Session
@@ -56,6 +57,11 @@ class HandoffConnection:
                 packet = handoff_pb2.DaemonPacket(descriptors=header)
                 await self._send(packet, descriptors[first : first + MAX_DESCRIPTORS_PER_PACKET])
 
+    async def send_answer(self, answer: handoff_pb2.Answer) -> None:
+        """Answers a call. Raises HandoffUnavailable when the connection has ended."""
+        async with self._sending:
+            await self._send(handoff_pb2.DaemonPacket(answer=answer), ())
+
     async def send_welcome(self, refusal: str = "") -> None:
         """Answers Hello; with a refusal when it is not empty."""
         welcome = handoff_pb2.Welcome(accepted=not refusal, refusal=refusal)
@@ -69,12 +75,38 @@ class HandoffConnection:
             DecodeError: the packet is malformed or too long.
         """
         try:
-            packet = await asyncio.get_running_loop().sock_recv(self._socket, MAX_PACKET_BYTES + 1)
+            return _decode(await asyncio.get_running_loop().sock_recv(self._socket, MAX_PACKET_BYTES + 1))
         except OSError:
             return None
-        if len(packet) > MAX_PACKET_BYTES:
-            raise DecodeError(f"a packet has more than {MAX_PACKET_BYTES} bytes")
-        return handoff_pb2.ClientPacket.FromString(packet) if packet else None
+
+    async def read(self, take: Callable[[handoff_pb2.ClientPacket], None]) -> None:
+        """Gives every packet to ``take`` as it arrives, until the connection ends.
+
+        Raises:
+            DecodeError: a packet is malformed, or ``take`` raised that.
+        """
+        loop = asyncio.get_running_loop()
+        ended: asyncio.Future[None] = loop.create_future()
+
+        def readable() -> None:
+            try:
+                while (packet := self._read_packet()) is not None:
+                    take(packet)
+            except BlockingIOError:
+                return
+            except DecodeError as error:
+                ended.set_exception(error)
+            except OSError:
+                ended.set_result(None)
+            else:
+                ended.set_result(None)
+            loop.remove_reader(self._socket)
+
+        loop.add_reader(self._socket, readable)
+        try:
+            await ended
+        finally:
+            loop.remove_reader(self._socket)
 
     def peer_uid(self) -> int:
         """User id of the client's process when it connected."""
@@ -92,6 +124,9 @@ class HandoffConnection:
         self.close()
         async with self._sending:
             self._socket.close()
+
+    def _read_packet(self) -> handoff_pb2.ClientPacket | None:
+        return _decode(self._socket.recv(MAX_PACKET_BYTES + 1))
 
     async def _send(self, packet: handoff_pb2.DaemonPacket, descriptors: Sequence[int]) -> None:
         payload = packet.SerializeToString()
@@ -126,9 +161,11 @@ class HandoffListener:
         sessions: SessionRegistry,
         allowed_uids: Iterable[int],
         released: Released,
+        methods: PacketMethods,
         metrics: Metrics,
     ) -> None:
         """``released`` hears when a client is done with a load, and which positions did not arrive whole."""
+        self._methods = methods
         self.path = path
         self._sessions = sessions
         self._allowed_uids = frozenset(allowed_uids)
@@ -204,13 +241,36 @@ class HandoffListener:
         return f"user id {uid} may not receive descriptors; add it to handoff.allow_uids (now: {allowed})"
 
     async def _converse(self, session: Session, connection: HandoffConnection) -> None:
+        calls = PacketCalls(self._methods, connection.send_answer)
+
+        def take(packet: handoff_pb2.ClientPacket) -> None:
+            match packet.WhichOneof("packet"):
+                case "call":
+                    calls.start(packet.call)
+                case "release":
+                    self._release(session, packet.release)
+                case "cancel":
+                    calls.cancel(packet.cancel.call_id)
+                case _:
+                    raise DecodeError("expected a Call, a Release or a Cancel")
+
         await connection.send_welcome()
-        while (packet := await connection.receive()) is not None:
-            if packet.WhichOneof("packet") != "release":
-                raise DecodeError("expected a Release")
-            ticket = session.loads.get(packet.release.request_id)
-            if ticket is not None:
-                self._released(session, ticket, packet.release.failed_position)
+        try:
+            await connection.read(take)
+        finally:
+            calls.close()
+
+    def _release(self, session: Session, release: handoff_pb2.Release) -> None:
+        ticket = session.loads.get(release.request_id)
+        if ticket is not None:
+            self._released(session, ticket, release.failed_position)
+
+
+def _decode(packet: bytes) -> handoff_pb2.ClientPacket | None:
+    """None for the empty packet that is the end. Raises DecodeError."""
+    if len(packet) > MAX_PACKET_BYTES:
+        raise DecodeError(f"a packet has more than {MAX_PACKET_BYTES} bytes")
+    return handoff_pb2.ClientPacket.FromString(packet) if packet else None
 
 
 def require_read_only(descriptors: Sequence[int]) -> None:
