@@ -27,8 +27,12 @@ def claim_socket_path(path: str) -> None:
         raise ListenError(
             f"the socket path {path} has {length} bytes; choose one of at most {MAX_SOCKET_PATH_BYTES}"
         )
+    directory = os.path.dirname(path)
     try:
-        os.makedirs(os.path.dirname(path), _DIRECTORY_MODE, exist_ok=True)
+        os.makedirs(directory, _DIRECTORY_MODE, exist_ok=True)
+    except OSError as error:
+        raise ListenError(f"cannot make the directory {directory}: {error.strerror}") from error
+    try:
         if os.path.lexists(path):
             _remove_stale(path)
     except OSError as error:
