@@ -5,8 +5,8 @@ KVChaosError (kvchaos.errors)
     ├── PromptError      the prompt cannot be used
     ├── ModelError       the model is missing or not supported
     ├── StoreMismatch    the store holds objects of another shape under these keys
-    ├── StoreUnusable    the store refused or failed a call that cannot do without it
     ├── PoolFull         the KV pool has no room
+    ├── TooManyRequests  as many requests are running as may
     └── Cancelled        the caller gave up
 """
 
@@ -31,10 +31,6 @@ class StoreMismatch(BlendError):
     """The store holds objects of another shape under these keys. Nothing has been scattered."""
 
 
-class StoreUnusable(BlendError):
-    """The store refused or failed a call that cannot do without it."""
-
-
 class PoolFull(BlendError):
     """The KV pool has no room. Nothing has been taken from it.
 
@@ -52,6 +48,10 @@ class PoolFull(BlendError):
             f"the KV pool has {free_blocks} of {total_blocks} blocks of {block_tokens} tokens free and"
             f" {needed_blocks} are needed; wait for a running recovery to end or raise --pool-tokens"
         )
+
+
+class TooManyRequests(BlendError):
+    """As many requests are running as may."""
 
 
 class Cancelled(BlendError):

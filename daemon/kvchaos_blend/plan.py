@@ -98,6 +98,23 @@ def make_plan(found: Sequence[bool], prompt_tokens: int, chunk_tokens: int, poli
     return Plan(policy, prompt_tokens, chunk_tokens, _join(pieces), tuple(sorted(kept)))
 
 
+def plan_for_missing(prompt_tokens: int, chunk_tokens: int, missing: Sequence[int], policy: Policy) -> Plan:
+    """The plan for a prompt all of whose full chunks but ``missing`` are found.
+
+    Raises:
+        ValueError: a length below 1, or a chunk that the prompt does not have.
+    """
+    if prompt_tokens < 1 or chunk_tokens < 1:
+        raise ValueError(
+            f"prompt of {prompt_tokens} tokens in chunks of {chunk_tokens}: both must be at least 1"
+        )
+    chunks = prompt_tokens // chunk_tokens
+    outside = next((chunk for chunk in missing if not 0 <= chunk < chunks), None)
+    if outside is not None:
+        raise ValueError(f"missing chunk {outside} is not one of the prompt's {chunks} full chunks")
+    return make_plan([chunk not in missing for chunk in range(chunks)], prompt_tokens, chunk_tokens, policy)
+
+
 def gaps(found: Sequence[bool]) -> tuple[Run, ...]:
     """Runs of chunk positions that were not found and have a found one after them."""
     last_found = max((chunk for chunk, is_found in enumerate(found) if is_found), default=-1)
