@@ -61,6 +61,7 @@ class InlineTransfer:
             UnknownTicket: the ticket has expired.
         """
         _require_inline(ticket)
+        ticket.require_open()
         extent = _checked_target(ticket, piece)
         if piece.position in ticket.failures:
             return 0

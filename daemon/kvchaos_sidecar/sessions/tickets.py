@@ -40,11 +40,6 @@ class Ticket(Generic[LeaseT]):
         """How the bytes move, as metrics name it."""
         return "inline" if self.inline else "handoff"
 
-    @property
-    def ended(self) -> bool:
-        """Whether the leases have been given up."""
-        return self._ended
-
     def grant(self, leases: Mapping[int, LeaseT]) -> None:
         """Takes the leases over, by position.
 
@@ -56,10 +51,14 @@ class Ticket(Generic[LeaseT]):
             raise UnknownTicket(f"request {self.request_id} was given up before it was granted")
         self.grants = dict(leases)
 
-    def pin(self) -> None:
-        """Keeps the leases while a thread uses them. Raises UnknownTicket when they are gone."""
+    def require_open(self) -> None:
+        """Raises UnknownTicket when the leases are gone."""
         if self._ended:
             raise UnknownTicket(f"request {self.request_id} has ended or expired")
+
+    def pin(self) -> None:
+        """Keeps the leases while a thread uses them. Raises UnknownTicket when they are gone."""
+        self.require_open()
         self._pins += 1
 
     def unpin(self) -> None:
