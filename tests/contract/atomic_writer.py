@@ -21,7 +21,7 @@ def main(directory: str, mode: str) -> None:
     base = os.path.join(directory, "").encode()
     temporary = base + b".kvchaos-tmp"
     os.makedirs(temporary, exist_ok=True)
-    files = AtomicFiles(base, temporary)
+    files = AtomicFiles(base, temporary, reserve=True)
     files.unnamed = files.unnamed and mode == "unnamed"
     for number in itertools.count():
         name, data = to_file_name(key(number)), content(number, SIZE)

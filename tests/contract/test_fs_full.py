@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,16 +19,38 @@ from tests.contract.steps import content, key, load, store, write_leases
 MIB = 1 << 20
 
 
+@contextmanager
+def mounted(place: Path, *arguments: str | Path) -> Iterator[Path]:
+    place.mkdir()
+    if subprocess.run(["mount", *arguments, place], capture_output=True).returncode:
+        pytest.skip("mounting a small file system needs root")
+    yield place
+    subprocess.run(["umount", "--lazy", place], check=True)
+
+
+@pytest.fixture
+def small_memory(tmp_path: Path) -> Iterator[Path]:
+    """A file system in memory, of 1.5 MiB."""
+    with mounted(tmp_path / "memory", "-t", "tmpfs", "-o", "size=1536k", "tmpfs") as place:
+        yield place
+
+
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
-    """A file system of 1.5 MiB."""
-    disk = tmp_path / "disk"
-    disk.mkdir()
-    mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1536k", "tmpfs", disk], capture_output=True)
-    if mounted.returncode:
-        pytest.skip("mounting a small file system needs root")
-    yield disk
-    subprocess.run(["umount", "--lazy", disk], check=True)
+    """A file system on a device, with room for one object of 1 MiB but not for two."""
+    image = tmp_path / "image"
+    image.touch()
+    os.truncate(image, 2 * MIB)
+    subprocess.run(["mkfs.ext4", "-q", "-O", "^has_journal", image], check=True)
+    with mounted(tmp_path / "disk", "-o", "loop", image) as place:
+        yield place
+
+
+@pytest.fixture(params=["small_disk", "small_memory"])
+def small_place(request: pytest.FixtureRequest) -> Path:
+    """Either of them."""
+    place: Path = request.getfixturevalue(request.param)
+    return place
 
 
 def test_a_full_disk_refuses_and_shows_nothing(small_disk: Path) -> None:
@@ -40,6 +64,24 @@ def test_a_full_disk_refuses_and_shows_nothing(small_disk: Path) -> None:
         assert await backend.delete([key(0)]) == [MIB]
         assert await store(backend, {key(1): objects[key(1)]}) == [Result.OK]
         assert await load(backend, [key(1)], [MIB]) == [objects[key(1)]]
+        await backend.close()
+
+    asyncio.run(scenario())
+
+
+def test_in_memory_the_writer_finds_it_full_and_nothing_shows(small_memory: Path) -> None:
+    async def scenario() -> None:
+        backend = FsBackend(str(small_memory))
+        await backend.start()
+        assert await store(backend, {key(0): content(0, MIB)}) == [Result.OK]
+        leases = write_leases(await backend.open_writes([key(1)], [MIB]))
+        descriptor = leases[0].extent.descriptor
+        with pytest.raises(OSError, match="No space left"):
+            os.pwrite(descriptor, content(1, MIB), os.pwrite(descriptor, content(1, MIB), 0))
+        assert await backend.publish(leases, [0]) == [Result.SIZE_MISMATCH]
+        assert await backend.contains([key(0), key(1)]) == [True, False]
+        assert await backend.delete([key(0)]) == [MIB]
+        assert await store(backend, {key(1): content(1, MIB)}) == [Result.OK]
         await backend.close()
 
     asyncio.run(scenario())
@@ -59,7 +101,7 @@ def test_room_is_set_aside_when_it_is_granted(small_disk: Path) -> None:
     asyncio.run(scenario())
 
 
-def test_a_disk_that_cannot_be_written_is_refused_at_start(small_disk: Path) -> None:
-    subprocess.run(["mount", "-o", "remount,ro", small_disk], check=True)
+def test_a_disk_that_cannot_be_written_is_refused_at_start(small_place: Path) -> None:
+    subprocess.run(["mount", "-o", "remount,ro", small_place], check=True)
     with pytest.raises(BackendError, match="Read-only file system"):
-        asyncio.run(FsBackend(str(small_disk)).start())
+        asyncio.run(FsBackend(str(small_place)).start())

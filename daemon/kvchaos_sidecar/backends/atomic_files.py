@@ -80,30 +80,35 @@ class PendingFile:
 class AtomicFiles:
     """Makes pending files in one directory."""
 
-    def __init__(self, directory: bytes, temporary_directory: bytes) -> None:
+    def __init__(self, directory: bytes, temporary_directory: bytes, reserve: bool) -> None:
         """Both directories must exist, in one file system. Removes what killed processes left pending.
+
+        Args:
+            reserve: set room aside for a file when it is made.
 
         Raises:
             OSError: the directories cannot be written, or their file system has no hard links.
         """
         self._directory = directory
         self._temporary_directory = temporary_directory
+        self._reserve = reserve
         self._remove_abandoned()
         self.unnamed = self._can_make_unnamed()
         self._try_to_publish()
 
     def create(self, size: int) -> PendingFile:
-        """An empty pending file with ``size`` bytes set aside where the file system can do that.
+        """An empty pending file, for ``size`` bytes.
 
         Raises:
             OSError: no room (ENOSPC, EDQUOT), or the file cannot be made.
         """
         pending = self._make_unnamed() if self.unnamed else self._make_named()
-        try:
-            _reserve(pending.descriptor, size)
-        except OSError:
-            pending.discard()
-            raise
+        if self._reserve:
+            try:
+                _set_aside(pending.descriptor, size)
+            except OSError:
+                pending.discard()
+                raise
         return pending
 
     def _make_unnamed(self) -> PendingFile:
@@ -150,7 +155,8 @@ def _remove_unless_locked(path: bytes) -> None:
         os.close(descriptor)
 
 
-def _reserve(descriptor: int, size: int) -> None:
+def _set_aside(descriptor: int, size: int) -> None:
+    """Room for the file, where the file system can do that."""
     if size == 0 or _libc.fallocate(descriptor, _KEEP_SIZE, 0, size) == 0:
         return
     number = ctypes.get_errno()

@@ -17,6 +17,7 @@ class BlockingCalls:
 
     def __init__(self, threads: int, name: str) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._closed = False
 
     async def run(self, call: Callable[[], _T], undo: Callable[[_T], None] | None = None) -> _T:
         """The value of ``call()``, made in a thread.
@@ -35,6 +36,16 @@ class BlockingCalls:
                 future.add_done_callback(_when_it_has_a_value(undo))
             raise
 
+    def run_here(self, call: Callable[[], _T]) -> _T:
+        """The value of ``call()``, which never waits, made on the calling thread.
+
+        Raises:
+            BackendError: the calls have been closed.
+        """
+        if self._closed:
+            raise BackendError("the backend is closed")
+        return call()
+
     def start(self, call: Callable[[], _T]) -> Future[_T]:
         """Begins ``call()`` in a thread without waiting for it.
 
@@ -48,6 +59,7 @@ class BlockingCalls:
 
     def close(self) -> None:
         """Takes no more calls. Those asked for are still made, but not waited for. Idempotent."""
+        self._closed = True
         self._executor.shutdown(wait=False)
 
 

@@ -1,18 +1,18 @@
 """A directory with one file for each object: the files of LMCache's ``fs`` and ``fs_native`` adapters.
 
 The blocking calls of a batch are made in one hop to a small pool of threads, because a file system may
-hang.
+hang. In memory (tmpfs) none can, and a small batch is done before a thread has woken up.
 """
 
 from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import islice
-from typing import cast
+from typing import TypeVar, cast
 
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
@@ -32,6 +32,10 @@ from kvchaos_sidecar.backends.filenames import from_file_name
 from kvchaos_sidecar.backends.object_files import ObjectFiles
 
 _THREADS = 4
+_SMALL_BATCH = 64
+"""Keys whose calls in memory take less than a millisecond."""
+
+_T = TypeVar("_T")
 
 
 class FsReadLease(ReadLease):
@@ -93,16 +97,16 @@ class FsBackend(Backend):
             raise BackendError(f"base_path {self.description}: {error.strerror}; bring it back") from error
 
     async def contains(self, keys: Sequence[ObjectKey]) -> list[bool]:
-        return await self._blocking.run(lambda: [self._files.exists(key) for key in keys])
+        return await self._run(keys, lambda: [self._files.exists(key) for key in keys])
 
     async def open_reads(self, keys: Sequence[ObjectKey], sizes: Sequence[int]) -> list[ReadLease | Result]:
-        return await self._blocking.run(partial(self._open_reads, keys, sizes), _close_reads)
+        return await self._run(keys, partial(self._open_reads, keys, sizes), _close_reads)
 
     async def open_writes(self, keys: Sequence[ObjectKey], sizes: Sequence[int]) -> list[WriteLease | Result]:
-        return await self._blocking.run(partial(self._open_writes, keys, sizes), _discard_writes)
+        return await self._run(keys, partial(self._open_writes, keys, sizes), _discard_writes)
 
     async def publish(self, leases: Sequence[WriteLease], written: Sequence[int]) -> list[Result]:
-        return await self._blocking.run(partial(self._publish, leases, written))
+        return await self._run(leases, partial(self._publish, leases, written))
 
     def discard(self, leases: Sequence[WriteLease]) -> None:
         pending = [lease.pending for lease in cast("Sequence[FsWriteLease]", leases)]
@@ -113,7 +117,7 @@ class FsBackend(Backend):
             _remove(claimed)
 
     async def delete(self, keys: Sequence[ObjectKey]) -> list[int | Result]:
-        return await self._blocking.run(lambda: [self._delete(key) for key in keys])
+        return await self._run(keys, lambda: [self._delete(key) for key in keys])
 
     async def list_keys(self, model_name: str, page_size: int, cursor: str) -> KeyPage:
         after = cursor.encode(errors="replace")
@@ -123,6 +127,14 @@ class FsBackend(Backend):
 
     async def usage(self) -> Usage:
         return self._accounting.usage()
+
+    async def _run(
+        self, batch: Sequence[object], calls: Callable[[], _T], undo: Callable[[_T], None] | None = None
+    ) -> _T:
+        in_memory = self._opened is not None and self._opened.in_memory
+        if in_memory and len(batch) <= _SMALL_BATCH:
+            return self._blocking.run_here(calls)
+        return await self._blocking.run(calls, undo)
 
     def _open_reads(self, keys: Sequence[ObjectKey], sizes: Sequence[int]) -> list[ReadLease | Result]:
         opened = map(self._files.open, keys, sizes)

@@ -16,6 +16,7 @@ from contextlib import suppress
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
 from kvchaos_sidecar.backends.atomic_files import AtomicFiles, PendingFile
+from kvchaos_sidecar.backends.file_systems import is_in_memory
 from kvchaos_sidecar.backends.filenames import from_file_name, to_file_name
 
 _TEMPORARY = b".kvchaos-tmp"
@@ -34,7 +35,11 @@ _log = logging.getLogger(__name__)
 
 
 class ObjectFiles:
-    """The object files in one directory, which other processes may use as well. Thread-safe."""
+    """The object files in one directory, which other processes may use as well. Thread-safe.
+
+    Attributes:
+        in_memory: whether its calls never wait for a device.
+    """
 
     def __init__(self, directory: str) -> None:
         """Makes the directory, with its parents, unless it exists.
@@ -48,7 +53,10 @@ class ObjectFiles:
         temporary = self._directory + _TEMPORARY
         with suppress(FileExistsError):
             os.mkdir(temporary, 0o700)
-        self._atomic = AtomicFiles(self._directory, temporary)
+        self.in_memory = is_in_memory(directory)
+        # In memory, setting room aside is most of the work of writing (docs/performance.md); the writer does
+        # it, and is the one to hear when there is none left.
+        self._atomic = AtomicFiles(self._directory, temporary, reserve=not self.in_memory)
 
     def exists(self, key: ObjectKey) -> bool:
         """Whether there is an object of that key."""

@@ -24,7 +24,7 @@ class Place:
         self.files.unnamed = unnamed
 
     def open(self) -> AtomicFiles:
-        return AtomicFiles(os.fsencode(self.path) + b"/", os.fsencode(self.temporary))
+        return AtomicFiles(os.fsencode(self.path) + b"/", os.fsencode(self.temporary), reserve=True)
 
     def pending(self, data: bytes) -> PendingFile:
         pending = self.files.create(len(data))
