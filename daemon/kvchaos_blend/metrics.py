@@ -41,8 +41,8 @@ class BlendMetrics:
         )
         self._tokens = Counter(
             "kvchaos_blend_prompt_tokens_total",
-            "Prompt tokens, by what became of them.",
-            ["action"],
+            "Prompt tokens, by the policy in effect and what became of them.",
+            ["policy", "action"],
             registry=registry,
         )
         self._chunks = Counter(
@@ -61,8 +61,8 @@ class BlendMetrics:
         )
         self._phases = Histogram(
             "kvchaos_blend_phase_seconds",
-            "Time by phase of a recovery.",
-            ["phase"],
+            "Time by the policy in effect and the phase of a recovery.",
+            ["policy", "phase"],
             buckets=_BUCKETS_S,
             registry=registry,
         )
@@ -87,29 +87,30 @@ class BlendMetrics:
         for policy in Policy:
             for ending in ENDINGS:
                 self._recoveries.labels(policy.value, ending)
-        for action in Action:
-            self._tokens.labels(action.value)
+            for action in Action:
+                self._tokens.labels(policy.value, action.value)
+            for phase in Phase:
+                self._phases.labels(policy.value, phase.value)
         for outcome in CHUNK_OUTCOMES:
             self._chunks.labels(outcome)
         for operation in ("load", "store"):
             self._bytes.labels(operation)
-        for phase in Phase:
-            self._phases.labels(phase.value)
 
     def recovered(self, report: RecoveryReport) -> None:
         """A recovery came to its end and gave a report."""
+        policy = report.plan.policy.value
         self._recoveries.labels(report.asked_policy.value, report.outcome.value).inc()
         if report.fallback_reason:
-            self._fallbacks.labels(report.asked_policy.value, report.plan.policy.value).inc()
+            self._fallbacks.labels(report.asked_policy.value, policy).inc()
         for action in Action:
-            self._tokens.labels(action.value).inc(report.plan.tokens(action))
+            self._tokens.labels(policy, action.value).inc(report.plan.tokens(action))
         for outcome, count in Tally(report.chunk_outcomes).items():
             self._chunks.labels(outcome).inc(count)
         self._bytes.labels("load").inc(report.loaded_bytes)
         self._made.inc(len(report.tokens))
         self._healed.inc(report.healed_chunks)
         for phase, seconds in report.phase_s.items():
-            self._phases.labels(phase).observe(seconds)
+            self._phases.labels(policy, phase).observe(seconds)
         for gate in report.verification.gates if report.verification else ():
             self._gates.labels(gate.name, "passed" if gate.passed else "failed").inc()
 

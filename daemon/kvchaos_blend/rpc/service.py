@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -95,9 +95,7 @@ class BlendService(BlendServicer):
             plan = plan_for_missing(request.prompt_tokens, chunk_tokens, request.missing_chunks, policy)
             return pb.PlanResponse(plan=plan_message(plan))
 
-    def Recover(
-        self, request: pb.RecoverRequest, context: grpc.ServicerContext
-    ) -> Iterator[pb.RecoverEvent]:
+    def Recover(self, request: pb.RecoverRequest, context: grpc.ServicerContext) -> Iterator[pb.RecoverEvent]:
         """See blend.proto."""
         with as_status(context), self._turn(), cancelled_with(context) as cancel:
             wanted = RecoverRequest(
@@ -109,9 +107,7 @@ class BlendService(BlendServicer):
             )
             yield from self._stream(wanted, cancel)
 
-    def Status(
-        self, request: pb.BlendStatusRequest, context: grpc.ServicerContext
-    ) -> pb.BlendStatusResponse:
+    def Status(self, request: pb.BlendStatusRequest, context: grpc.ServicerContext) -> pb.BlendStatusResponse:
         """See blend.proto."""
         worker, store = self._worker, self._store_state()
         started_at = Timestamp()
@@ -147,6 +143,7 @@ class BlendService(BlendServicer):
                 yield event_message(event)
         finally:
             cancel.cancel("the caller stopped listening")
+            wait([recovery])
         yield pb.RecoverEvent(report=report_message(recovery.result()))
 
     def _recover(
