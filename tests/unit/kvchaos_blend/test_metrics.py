@@ -27,8 +27,8 @@ def test_a_recovery_moves_every_counter(metrics: BlendMetrics) -> None:
     expected = [
         ("recoveries_total", {"policy": "segmented_prefix", "ending": "verification_failed"}, 1),
         ("fallbacks_total", {"asked": "segmented_prefix", "used": "prefix"}, 1),
-        ("prompt_tokens_total", {"action": "recomputed"}, 23),
-        ("prompt_tokens_total", {"action": "dropped"}, 32),
+        ("prompt_tokens_total", {"policy": "prefix", "action": "recomputed"}, 23),
+        ("prompt_tokens_total", {"policy": "prefix", "action": "dropped"}, 32),
         ("chunks_total", {"outcome": "loaded"}, 2),
         ("chunks_total", {"outcome": "unused"}, 2),
         ("bytes_total", {"op": "load"}, 2 * 2**20),
@@ -36,8 +36,8 @@ def test_a_recovery_moves_every_counter(metrics: BlendMetrics) -> None:
         ("healed_chunks_total", {}, 1),
         ("gates_total", {"gate": "recomputed_kv", "result": "failed"}, 1),
         ("gates_total", {"gate": "filled", "result": "passed"}, 1),
-        ("phase_seconds_sum", {"phase": "load"}, 0.25),
-        ("phase_seconds_count", {"phase": "load"}, 1),
+        ("phase_seconds_sum", {"policy": "prefix", "phase": "load"}, 0.25),
+        ("phase_seconds_count", {"policy": "prefix", "phase": "load"}, 1),
     ]
     for name, labels, count in expected:
         assert value(metrics, f"kvchaos_blend_{name}", **labels) == count
