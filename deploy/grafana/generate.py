@@ -9,12 +9,13 @@ import json
 import sys
 from pathlib import Path
 
+from blend import blend
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from overview import overview
 from rules import rules
 
 OUTPUT = Path(__file__).parent / "dashboards"
-DASHBOARDS = (overview, rules)
+DASHBOARDS = (overview, rules, blend)
 
 
 def rendered() -> dict[Path, str]:

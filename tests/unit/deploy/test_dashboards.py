@@ -14,6 +14,7 @@ import pytest
 import yaml
 from prometheus_client import CollectorRegistry
 
+from kvchaos_blend.metrics import BlendMetrics
 from kvchaos_sidecar.metrics import Metrics
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
@@ -88,4 +89,5 @@ def _expressions(path: Path) -> list[str]:
 def _exported_names() -> set[str]:
     registry = CollectorRegistry()
     Metrics(registry, backend="memory", version="0")
+    BlendMetrics(registry, version="0", model="none", attention="none")
     return {sample.name for metric in registry.collect() for sample in metric.samples}
