@@ -75,6 +75,8 @@ def test_any_legal_keys_round_trip(drive: Driver, keys: list[ObjectKey]) -> None
 
 @pytest.mark.parametrize("key", UNREPRESENTABLE_HERE_OR_THERE, ids=["long", "wide", "slashes"])
 def test_a_key_is_stored_or_invalid_and_leaves_its_batch_alone(drive: Driver, key: ObjectKey) -> None:
+    if not drive.case.checks_names:
+        pytest.skip("this store finds out only as it stores")
     good = ObjectKey(b"good", "m", 1)
 
     async def scenario(backend: Backend) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -14,6 +13,7 @@ from kvchaos.results import Result
 from kvchaos_sidecar.backends.contract import ReadLease
 from kvchaos_sidecar.backends.redis_client import RedisClient, ValueConnection
 from kvchaos_sidecar.backends.redis_errors import failed_call, result_of
+from kvchaos_sidecar.backends.repeats import without_repeats
 from kvchaos_sidecar.backends.resp_keys import to_redis_key
 from kvchaos_sidecar.backends.staging import StagedObject, StagedRead
 
@@ -62,7 +62,7 @@ class RedisObjects:
         try:
             results = [_finish(staged, length) for staged, length in zip(objects, written, strict=True)]
             whole = {i: staged for i, staged in enumerate(objects) if staged and results[i] is Result.OK}
-            for positions in _without_repeats(whole):
+            for positions in without_repeats((i, staged.key) for i, staged in whole.items()):
                 moved = self._transfer(positions, partial(_store_one, objects=whole))
                 for position, result in moved.items():
                     results[position] = result
@@ -166,13 +166,3 @@ def _store_one(connection: ValueConnection, position: int, objects: Mapping[int,
 
 def _finish(staged: StagedObject | None, written: int) -> Result:
     return Result.INVALID if staged is None else staged.finish(written)
-
-
-def _without_repeats(objects: Mapping[int, StagedObject]) -> Iterable[list[int]]:
-    """The positions in rounds: the first of each key, then the second of each, and so on."""
-    seen: Counter[ObjectKey] = Counter()
-    rounds: defaultdict[int, list[int]] = defaultdict(list)
-    for position, staged in objects.items():
-        rounds[seen[staged.key]].append(position)
-        seen[staged.key] += 1
-    return rounds.values()

@@ -147,6 +147,11 @@ class StagingArea:
         self._closed = False
 
     @property
+    def budget_bytes(self) -> int:
+        """What all leases together may hold."""
+        return self._budget.total_bytes
+
+    @property
     def used_bytes(self) -> int:
         """What the leases hold, in whole pages."""
         return self._budget.used_bytes
