@@ -254,8 +254,8 @@ def make_backend(document: schema.Document) -> Backend:
             return MemoryBackend(settings.capacity_bytes)
         case schema.RedisBackend():
             return _make_redis_backend(settings, document.limits.staging_bytes)
-        case _:
-            raise ConfigError([f"backend.type: {settings.type} is not there yet"])
+        case schema.LMCacheBackend():
+            return _make_lmcache_backend(settings, document.limits.staging_bytes)
 
 
 def _make_redis_backend(settings: schema.RedisBackend, staging_bytes: int) -> Backend:
@@ -263,10 +263,21 @@ def _make_redis_backend(settings: schema.RedisBackend, staging_bytes: int) -> Ba
         from kvchaos_sidecar.backends.redis import RedisBackend
         from kvchaos_sidecar.backends.redis_client import RedisAddress
     except ModuleNotFoundError as error:
-        raise ConfigError(
-            [f"backend.type: redis needs {error.name}, which is not installed; pip install 'kvchaos[redis]'"]
-        ) from error
+        raise _not_installed(settings.type, error) from error
     address = RedisAddress(
         settings.host, settings.port, settings.db, settings.username, settings.password.get_secret_value()
     )
     return RedisBackend(address, StagingArea(staging_bytes), settings.capacity_bytes)
+
+
+def _make_lmcache_backend(settings: schema.LMCacheBackend, staging_bytes: int) -> Backend:
+    try:
+        from kvchaos_sidecar.backends.lmcache.backend import LMCacheBackend
+    except ModuleNotFoundError as error:
+        raise _not_installed(settings.type, error) from error
+    return LMCacheBackend(settings.inner, StagingArea(staging_bytes))
+
+
+def _not_installed(backend: str, error: ModuleNotFoundError) -> ConfigError:
+    missing = f"backend.type: {backend} needs {error.name}, which is not installed"
+    return ConfigError([f"{missing}; pip install 'kvchaos[{backend}]'"])
