@@ -20,7 +20,7 @@ from kvchaos.deadline import Deadline
 from kvchaos.errors import InvalidKeyError, KVChaosError, SidecarError
 from kvchaos.keeper import SessionKeeper, SessionListener
 from kvchaos.keys import MAX_BATCH_KEYS, ObjectKey, encode_keys
-from kvchaos.load import Load
+from kvchaos.load import Load, OnResult
 from kvchaos.reports import (
     CacheStatus,
     Deleted,
@@ -177,7 +177,11 @@ class L2Client:
         )
 
     def load(
-        self, keys: Sequence[ObjectKey], buffers: Sequence[object], timeout_s: float | None = None
+        self,
+        keys: Sequence[ObjectKey],
+        buffers: Sequence[object],
+        timeout_s: float | None = None,
+        on_result: OnResult | None = None,
     ) -> Future[list[Result]]:
         """Reads each object into its buffer; only those with OK arrived whole.
 
@@ -186,12 +190,19 @@ class L2Client:
 
         Args:
             buffers: writable contiguous memory, exactly as long as the object.
+            on_result: told positions and their outcome before the future is done, from threads of the client:
+                first every key that the daemon refuses, then each object as it arrives whole. Reads that fail
+                show only in the future. It must be quick and must not raise.
         """
         memory = _memory(keys, buffers)
         for position, buffer in enumerate(memory):
             if buffer.readonly:
                 raise ValueError(f"buffer {position} is read-only")
-        return self._start(Load, keys, memory, timeout_s)
+
+        def start(session: Session, deadline: Deadline, batch: common_pb2.KeyBatch) -> Future[list[Result]]:
+            return Load(session, self._workers, memory, deadline, on_result).start(batch)
+
+        return self._start(keys, timeout_s, start)
 
     def store(
         self, keys: Sequence[ObjectKey], buffers: Sequence[object], timeout_s: float | None = None
@@ -200,7 +211,12 @@ class L2Client:
 
         Once the future is done, nothing reads the buffers any more.
         """
-        return self._start(Store, keys, _memory(keys, buffers), timeout_s)
+        memory = _memory(keys, buffers)
+
+        def start(session: Session, deadline: Deadline, batch: common_pb2.KeyBatch) -> Future[list[Result]]:
+            return Store(session, self._workers, memory, deadline).start(batch)
+
+        return self._start(keys, timeout_s, start)
 
     def delete(self, keys: Sequence[ObjectKey], timeout_s: float | None = None) -> Future[list[Deleted]]:
         """Deletes the keys, locked or not, and says what each freed."""
@@ -276,10 +292,9 @@ class L2Client:
 
     def _start(
         self,
-        kind: type[Load | Store],
         keys: Sequence[ObjectKey],
-        buffers: Sequence[memoryview],
         timeout_s: float | None,
+        start: Callable[[Session, Deadline, common_pb2.KeyBatch], Future[list[Result]]],
     ) -> Future[list[Result]]:
         batch = _encode(keys)
         if not keys:
@@ -288,7 +303,7 @@ class L2Client:
             session = self._keeper.require()
         except KVChaosError as error:
             return _failed(error)
-        return kind(session, self._workers, buffers, self._deadline(timeout_s)).start(batch)
+        return start(session, self._deadline(timeout_s), batch)
 
     def _ask(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 import grpc
 
@@ -26,10 +26,18 @@ _RESULT_BY_ERROR: tuple[tuple[type[Exception], Result], ...] = (
 
 
 def read_pieces(
-    session: Session, request_id: int, buffers: Mapping[int, memoryview], deadline: Deadline
+    session: Session,
+    request_id: int,
+    buffers: Mapping[int, memoryview],
+    deadline: Deadline,
+    arrived: Callable[[int], None] | None = None,
 ) -> dict[int, Result]:
-    """Receives the granted bytes of a load into ``buffers``, by position. Returns what failed, and why."""
-    reception = _Reception(buffers)
+    """Receives the granted bytes of a load into ``buffers``, by position. Returns what failed, and why.
+
+    Args:
+        arrived: called with each position whose object has come whole.
+    """
+    reception = _Reception(buffers, arrived)
     request = cache_pb2.ReadExtentsRequest(session_id=session.id, request_id=request_id)
     missing = Result.IO_ERROR
     try:
@@ -62,8 +70,9 @@ def write_pieces(
 class _Reception:
     """Puts pieces where they belong, and never outside."""
 
-    def __init__(self, buffers: Mapping[int, memoryview]) -> None:
+    def __init__(self, buffers: Mapping[int, memoryview], arrived: Callable[[int], None] | None) -> None:
         self._buffers = buffers
+        self._arrived = arrived
         self._filled = dict.fromkeys(buffers, 0)
         self._outcome: dict[int, Result] = {}
 
@@ -84,6 +93,8 @@ class _Reception:
         if piece.last:
             whole = end == self._buffers[position].nbytes
             self._outcome[position] = Result.OK if whole else Result.IO_ERROR
+            if whole and self._arrived is not None:
+                self._arrived(position)
 
     def failures(self, missing: Result) -> dict[int, Result]:
         """What failed; ``missing`` is the reason for what never came to its last piece."""

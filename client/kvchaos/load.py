@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 
 from kvchaos.answers import Outcome, answer, read_results
 from kvchaos.batch import BatchInFlight
+from kvchaos.deadline import Deadline
 from kvchaos.grants import fit, read_grants
 from kvchaos.poison import fill, poison_byte
 from kvchaos.results import Result
+from kvchaos.session import Session
 from kvchaos.transfer import Direction
 from kvchaos.v1 import cache_pb2, common_pb2
+from kvchaos.workers import Workers
+
+OnResult = Callable[[int, Result], None]
 
 
 class Load(BatchInFlight):
     """A load under way. Nothing touches a buffer any more once its future is done."""
+
+    def __init__(
+        self,
+        session: Session,
+        workers: Workers,
+        buffers: Sequence[memoryview],
+        deadline: Deadline,
+        on_result: OnResult | None = None,
+    ) -> None:
+        super().__init__(session, workers, buffers, deadline)
+        self._on_result = on_result
 
     def start(self, keys: common_pb2.KeyBatch) -> Future[list[Result]]:
         """Sends the request and returns the outcome of each key."""
@@ -48,14 +64,25 @@ class Load(BatchInFlight):
             response.descriptor_count,
             self.buffers,
             lambda failed: self._received(results, {**misfits, **failed}),
+            self._tell_refusals({**dict(enumerate(results)), **misfits}),
         )
+
+    def _tell_refusals(self, known: Mapping[int, Result]) -> Callable[[int], None] | None:
+        """Tells of the keys that will not come, and returns what is to be told of each that has."""
+        on_result = self._on_result
+        if on_result is None:
+            return None
+        for position, result in known.items():
+            if result is not Result.OK:
+                on_result(position, result)
+        return lambda position: on_result(position, Result.OK)
 
     def _received(self, results: list[Result], failed: Mapping[int, Result]) -> None:
         with self.ending_on_error():
             for position, result in failed.items():
                 results[position] = result
-            self.route.release(failed)
             self.future.set_result(results)
+            self.route.release(failed)
 
     def _poison_dropped(self, results: Sequence[Result], poison: common_pb2.Poison) -> None:
         byte = poison_byte(poison)

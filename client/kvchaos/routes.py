@@ -18,6 +18,7 @@ from kvchaos.v1 import common_pb2
 from kvchaos.workers import Workers
 
 Done = Callable[[Mapping[int, Result]], None]
+Arrived = Callable[[int], None]
 
 
 class Route(Protocol):
@@ -32,10 +33,12 @@ class Route(Protocol):
         descriptor_count: int,
         buffers: Sequence[memoryview],
         done: Done,
+        arrived: Arrived | None = None,
     ) -> None:
         """Moves every grant's bytes, on a worker thread and perhaps with the help of others.
 
         Calls ``done`` once, with the positions that failed and why; nothing touches a buffer after that.
+        Before it, ``arrived`` may be called with positions whose bytes are whole and good.
 
         Raises:
             SidecarError: nothing can be moved; ``done`` is not called.
@@ -89,6 +92,7 @@ class _HandoffRoute:
         descriptor_count: int,
         buffers: Sequence[memoryview],
         done: Done,
+        arrived: Arrived | None = None,
     ) -> None:
         descriptors = self._delivery.take(descriptor_count, self._deadline.remaining_s)
 
@@ -96,11 +100,16 @@ class _HandoffRoute:
             close_all(descriptors)
             done({**failed, **self._lapsed(grants)})
 
+        def good(position: int) -> None:
+            if arrived is not None and not self._lapsed(grants[:1]):
+                arrived(position)
+
         extents = [
             Extent(grant.position, descriptors[grant.descriptor], grant.offset, buffers[grant.position])
             for grant in grants
         ]
-        Transfer(direction, extents, self._deadline.expired, finished).run(self._workers)
+        listener = None if arrived is None else good
+        Transfer(direction, extents, self._deadline.expired, finished, listener).run(self._workers)
 
     def close(self) -> None:
         self._connection.close_delivery(self._delivery)
@@ -134,10 +143,15 @@ class _InlineRoute:
         descriptor_count: int,
         buffers: Sequence[memoryview],
         done: Done,
+        arrived: Arrived | None = None,
     ) -> None:
-        exchange = read_pieces if direction is Direction.READ else write_pieces
         wanted = {grant.position: buffers[grant.position] for grant in grants}
-        done(exchange(self._session, self._request_id, wanted, self._deadline) if wanted else {})
+        if not wanted:
+            done({})
+        elif direction is Direction.READ:
+            done(read_pieces(self._session, self._request_id, wanted, self._deadline, arrived))
+        else:
+            done(write_pieces(self._session, self._request_id, wanted, self._deadline))
 
     def close(self) -> None:
         """Nothing is held."""

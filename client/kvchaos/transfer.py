@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 import os
 import threading
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from types import MappingProxyType
@@ -59,6 +59,7 @@ class Transfer:
     Args:
         expired: asked before each piece; once true, the pieces left over fail with TIMED_OUT.
         done: called once, by the thread that finishes last, with the positions that failed and why.
+        arrived: called with each position whose last piece has moved, before ``done``, from any thread.
     """
 
     def __init__(
@@ -67,12 +68,15 @@ class Transfer:
         extents: Sequence[Extent],
         expired: Callable[[], bool],
         done: Callable[[Mapping[int, Result]], None],
+        arrived: Callable[[int], None] | None = None,
     ) -> None:
         self._move = _read if direction is Direction.READ else _write
         self._pieces = deque(_split(extents))
         self._total_bytes = sum(extent.buffer.nbytes for extent in extents)
         self._expired = expired
         self._done = done
+        self._arrived = arrived
+        self._pieces_left = Counter(piece.position for piece in self._pieces) if arrived else Counter()
         self._failed: dict[int, Result] = {}
         self._lock = threading.Lock()
         self._active = 0
@@ -119,6 +123,15 @@ class Transfer:
             return
         if moved != piece.buffer.nbytes:
             self._failed[piece.position] = Result.IO_ERROR
+        elif self._arrived is not None:
+            self._count_arrival(piece.position, self._arrived)
+
+    def _count_arrival(self, position: int, arrived: Callable[[int], None]) -> None:
+        with self._lock:
+            self._pieces_left[position] -= 1
+            whole = self._pieces_left[position] == 0
+        if whole:
+            arrived(position)
 
 
 def _split(extents: Iterable[Extent]) -> Iterable[Extent]:

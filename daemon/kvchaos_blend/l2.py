@@ -31,7 +31,7 @@ class L2Store:
         self, keys: Sequence[ObjectKey], buffers: Sequence[memoryview], on_result: OnResult
     ) -> Future[list[Result]]:
         """See ChunkStore."""
-        return _guarded(lambda: self._client.load(keys, buffers))
+        return _guarded(lambda: self._client.load(keys, buffers, on_result=on_result))
 
     def store(self, keys: Sequence[ObjectKey], buffers: Sequence[memoryview]) -> Future[list[Result]]:
         """See ChunkStore."""

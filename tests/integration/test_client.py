@@ -237,6 +237,30 @@ def test_dropped_keys_are_found_but_spoilt(
 
 
 @pytest.mark.parametrize("handoff", [True, False])
+def test_a_load_tells_of_each_key_before_its_end_and_of_refusals_first(
+    store_path: Path, handoff: bool
+) -> None:
+    store = {"type": "fs", "base_path": str(store_path)}
+    with (
+        SidecarProcess(store, {"gap_tail_ratios": [0.0]}) as sidecar,
+        connect(sidecar.cache_target, handoff) as client,
+    ):
+        keys, told = make_keys(4), []
+        client.store(keys[:1] + keys[2:], [b"data"] * 3).result()
+        loaded = [bytearray(4) for _ in keys]
+
+        def on_result(position: int, result: Result) -> None:
+            told.append((position, result, bytes(loaded[position])))
+
+        load = client.load(keys, loaded, on_result=on_result)
+        load.add_done_callback(lambda _: told.append("end"))
+        assert load.result() == [Result.OK, Result.NOT_FOUND, Result.OK, Result.DROPPED]
+    assert told[:2] == [(1, Result.NOT_FOUND, bytes(4)), (3, Result.DROPPED, b"\xff" * 4)]
+    assert sorted(told[2:4]) == [(0, Result.OK, b"data"), (2, Result.OK, b"data")]
+    assert told[4:] == ["end"]
+
+
+@pytest.mark.parametrize("handoff", [True, False])
 def test_a_full_store_says_so_and_keeps_what_it_has(handoff: bool) -> None:
     with (
         SidecarProcess({"type": "memory", "capacity_bytes": 2 * MIB}) as sidecar,

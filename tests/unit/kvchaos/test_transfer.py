@@ -56,6 +56,29 @@ def test_what_was_written_is_read_back_whole(sizes: list[int], descriptor: int, 
     assert targets == sources
 
 
+def test_each_object_is_announced_once_it_is_whole_and_before_the_end(
+    descriptor: int, workers: Workers
+) -> None:
+    sizes = [2 * PIECE_BYTES + 1, 10, 10]
+    os.ftruncate(descriptor, sum(sizes) - 1)
+    extents = [
+        Extent(place, descriptor, sum(sizes[:place]), memoryview(bytearray(size)))
+        for place, size in enumerate(sizes)
+    ]
+    told: list[object] = []
+    done = threading.Event()
+
+    def finished(failed: Mapping[int, Result]) -> None:
+        told.append(dict(failed))
+        done.set()
+
+    transfer = Transfer(Direction.READ, extents, lambda: False, finished, told.append)
+    workers.submit(lambda: transfer.run(workers))
+    assert done.wait(30)
+    assert sorted(told[:-1]) == [0, 1]  # type: ignore[type-var]
+    assert told[-1] == {2: Result.IO_ERROR}
+
+
 def test_a_short_object_fails_and_the_others_arrive(descriptor: int, workers: Workers) -> None:
     os.pwrite(descriptor, b"0123456789", 0)
     buffers = [memoryview(bytearray(4)) for _ in range(3)]
