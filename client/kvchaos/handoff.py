@@ -192,12 +192,13 @@ class HandoffConnection:
         except DecodeError:
             close_all(descriptors)
             raise
-        if message.HasField("answer"):
-            close_all(descriptors)
-            if self._calls is not None:
-                self._calls.answered(message.answer)
+        carrier = message.answer if message.HasField("answer") else message
+        if carrier.HasField("descriptors"):
+            self._deliver(carrier.descriptors, descriptors, whole)
         else:
-            self._deliver(message.descriptors, descriptors, whole)
+            close_all(descriptors)
+        if self._calls is not None and message.HasField("answer"):
+            self._calls.answered(message.answer)
 
     def _deliver(self, header: handoff_pb2.Descriptors, descriptors: list[int], whole: bool) -> None:
         with self._lock:

@@ -12,6 +12,7 @@ from tests.harness.sidecar import SidecarProcess
 from tests.harness.waiting import eventually
 from tests.harness.wire import HANDOFF, WireSession, close_all, make_keys
 
+from kvchaos.handoff import MAX_DESCRIPTORS_PER_PACKET, receive_packet
 from kvchaos.keys import ObjectKey, encode_keys
 from kvchaos.packet_calls import MAX_KEYS
 from kvchaos.results import Result
@@ -37,9 +38,17 @@ class Wire:
         return call_id
 
     def receive(self) -> handoff_pb2.Answer:
-        packet = handoff_pb2.DaemonPacket.FromString(self.handoff.socket.recv(65536))
+        answer, descriptors = self.receive_with_descriptors()
+        assert not descriptors
+        return answer
+
+    def receive_with_descriptors(self) -> tuple[handoff_pb2.Answer, list[int]]:
+        payload, descriptors, whole = receive_packet(self.handoff.socket)
+        packet = handoff_pb2.DaemonPacket.FromString(payload)
+        assert whole
         assert packet.HasField("answer")
-        return packet.answer
+        assert packet.answer.HasField("descriptors") == bool(descriptors)
+        return packet.answer, descriptors
 
     def call(self, **request: Any) -> handoff_pb2.Answer:
         call_id = self.send(**request)
@@ -100,9 +109,9 @@ def test_every_call_does_what_it_does_by_grpc(wire: Wire) -> None:
         transport=HANDOFF,
     )
     wire.send(prepare_store=stored)
-    descriptors = wire.handoff.receive_all(3)
-    prepared = wire.receive().prepare_store
-    assert prepared.results == [Result.OK] * 3
+    answer, descriptors = wire.receive_with_descriptors()
+    assert answer.descriptors.request_id == 7
+    assert answer.prepare_store.results == [Result.OK] * 3
     for number, descriptor in enumerate(descriptors):
         os.pwrite(descriptor, bytes([number]) * SIZE, 0)
     close_all(descriptors)
@@ -110,14 +119,28 @@ def test_every_call_does_what_it_does_by_grpc(wire: Wire) -> None:
     assert wire.call(commit_store=commit).commit_store.results == [Result.OK] * 3
     assert wire.call(lookup_and_lock=wire.lookup(keys)).lookup_and_lock.results == [Result.OK] * 3
     wire.send(load=wire.session.load_request(keys, SIZE, 8))
-    descriptors = wire.handoff.receive_all(3)
-    assert wire.receive().load.descriptor_count == 3
+    answer, descriptors = wire.receive_with_descriptors()
+    assert answer.descriptors.request_id == 8
+    assert answer.load.descriptor_count == 3
     assert [os.pread(descriptor, 1, 0) for descriptor in descriptors] == [b"\0", b"\1", b"\2"]
     close_all(descriptors)
     wire.handoff.release(8)
     unlock = cache_pb2.UnlockRequest(session_id=wire.session.id, keys=encode_keys(keys))
     assert wire.call(unlock=unlock).unlock.released == 3
     assert wire.session.status().locks == 0
+
+
+def test_descriptors_that_are_too_many_for_a_packet_come_before_the_answer(wire: Wire) -> None:
+    keys = make_keys(MAX_DESCRIPTORS_PER_PACKET + 1, b"many")
+    wire.session.store_objects(keys, [bytes([number % 251]) for number in range(len(keys))])
+    wire.send(load=wire.session.load_request(keys, 1, 9))
+    descriptors = wire.handoff.receive_all(len(keys))
+    assert wire.receive().load.descriptor_count == len(keys)
+    assert [os.pread(descriptor, 1, 0)[0] for descriptor in descriptors] == [
+        number % 251 for number in range(len(keys))
+    ]
+    close_all(descriptors)
+    wire.handoff.release(9)
 
 
 @pytest.mark.parametrize(

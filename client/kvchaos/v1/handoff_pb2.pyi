@@ -84,8 +84,9 @@ class Descriptors(_message.Message):
     def __init__(self, request_id: _Optional[int] = ..., first_index: _Optional[int] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("call_id", "lookup_and_lock", "unlock", "load", "prepare_store", "commit_store", "failure")
+    __slots__ = ("call_id", "descriptors", "lookup_and_lock", "unlock", "load", "prepare_store", "commit_store", "failure")
     CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTORS_FIELD_NUMBER: _ClassVar[int]
     LOOKUP_AND_LOCK_FIELD_NUMBER: _ClassVar[int]
     UNLOCK_FIELD_NUMBER: _ClassVar[int]
     LOAD_FIELD_NUMBER: _ClassVar[int]
@@ -93,13 +94,14 @@ class Answer(_message.Message):
     COMMIT_STORE_FIELD_NUMBER: _ClassVar[int]
     FAILURE_FIELD_NUMBER: _ClassVar[int]
     call_id: int
+    descriptors: Descriptors
     lookup_and_lock: _cache_pb2.LookupAndLockResponse
     unlock: _cache_pb2.UnlockResponse
     load: _cache_pb2.LoadResponse
     prepare_store: _cache_pb2.PrepareStoreResponse
     commit_store: _cache_pb2.CommitStoreResponse
     failure: Failure
-    def __init__(self, call_id: _Optional[int] = ..., lookup_and_lock: _Optional[_Union[_cache_pb2.LookupAndLockResponse, _Mapping]] = ..., unlock: _Optional[_Union[_cache_pb2.UnlockResponse, _Mapping]] = ..., load: _Optional[_Union[_cache_pb2.LoadResponse, _Mapping]] = ..., prepare_store: _Optional[_Union[_cache_pb2.PrepareStoreResponse, _Mapping]] = ..., commit_store: _Optional[_Union[_cache_pb2.CommitStoreResponse, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
+    def __init__(self, call_id: _Optional[int] = ..., descriptors: _Optional[_Union[Descriptors, _Mapping]] = ..., lookup_and_lock: _Optional[_Union[_cache_pb2.LookupAndLockResponse, _Mapping]] = ..., unlock: _Optional[_Union[_cache_pb2.UnlockResponse, _Mapping]] = ..., load: _Optional[_Union[_cache_pb2.LoadResponse, _Mapping]] = ..., prepare_store: _Optional[_Union[_cache_pb2.PrepareStoreResponse, _Mapping]] = ..., commit_store: _Optional[_Union[_cache_pb2.CommitStoreResponse, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ...) -> None: ...
 
 class Failure(_message.Message):
     __slots__ = ("status_code", "message")

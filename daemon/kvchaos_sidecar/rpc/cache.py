@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from kvchaos.keys import MAX_BATCH_KEYS, decode_keys, encode_keys
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc, common_pb2
@@ -23,12 +24,16 @@ from kvchaos_sidecar.rpc.convert import (
     sizes_from_wire,
     unique_descriptors,
 )
+from kvchaos_sidecar.rpc.granted import Granted
 from kvchaos_sidecar.rpc.handoff import require_read_only
 from kvchaos_sidecar.rpc.inline import PIECE_SIZE_BYTES, InlineTransfer
 from kvchaos_sidecar.rpc.packet_calls import Handler
 from kvchaos_sidecar.sessions.registry import SessionRegistry
 from kvchaos_sidecar.sessions.session import EndReason, Session
 from kvchaos_sidecar.sessions.tickets import LoadTicket, StoreTicket
+
+RequestT = TypeVar("RequestT", cache_pb2.LoadRequest, cache_pb2.PrepareStoreRequest)
+ResponseT = TypeVar("ResponseT", cache_pb2.LoadResponse, cache_pb2.PrepareStoreResponse)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +102,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
 
     async def Load(self, request: cache_pb2.LoadRequest, context: Context) -> cache_pb2.LoadResponse:
         """Grants what may be read."""
-        return await self._boundary.call("load", context, self._load, request)
+        return await self._boundary.call("load", context, partial(self._send_first, self._load), request)
 
     async def ReadExtents(self, request: cache_pb2.ReadExtentsRequest, context: Context) -> None:
         """Streams granted bytes."""
@@ -108,7 +113,8 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         self, request: cache_pb2.PrepareStoreRequest, context: Context
     ) -> cache_pb2.PrepareStoreResponse:
         """Grants room to write."""
-        return await self._boundary.call("prepare_store", context, self._prepare_store, request)
+        prepare = partial(self._send_first, self._prepare_store)
+        return await self._boundary.call("prepare_store", context, prepare, request)
 
     async def WriteExtents(
         self, request_iterator: AsyncIterator[cache_pb2.WritePiece], context: Context
@@ -195,7 +201,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         released = self._plane.unlock(session, decode_keys(request.keys))
         return cache_pb2.UnlockResponse(released=released)
 
-    async def _load(self, request: cache_pb2.LoadRequest) -> cache_pb2.LoadResponse:
+    async def _load(self, request: cache_pb2.LoadRequest) -> Granted[cache_pb2.LoadResponse]:
         session = self._sessions.find(request.session_id)
         keys = decode_keys(request.keys)
         sizes = sizes_from_wire(request.size_bytes, len(keys))
@@ -204,15 +210,25 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
             answer = await self._plane.load(session, ticket, keys, sizes)
             descriptors = _descriptors_to_send(ticket)
             require_read_only(descriptors)
-            extents = extents_to_wire(ticket.grants, descriptors)
-            await _send(session, ticket, descriptors)
-        return cache_pb2.LoadResponse(
-            results=results_to_wire(answer.results),
-            extents=extents,
-            descriptor_count=len(descriptors),
-            poison=poison_to_wire(answer.poison),
-            generation=answer.generation,
-        )
+            response = cache_pb2.LoadResponse(
+                results=results_to_wire(answer.results),
+                extents=extents_to_wire(ticket.grants, descriptors),
+                descriptor_count=len(descriptors),
+                poison=poison_to_wire(answer.poison),
+                generation=answer.generation,
+            )
+            return Granted(response, ticket, descriptors)
+
+    async def _send_first(
+        self, handle: Callable[[RequestT], Awaitable[Granted[ResponseT]]], request: RequestT
+    ) -> ResponseT:
+        """The response of a gRPC call, once its descriptors have been sent."""
+        granted = await handle(request)
+        handoff = self._sessions.find(request.session_id).handoff
+        with granted.being_sent():
+            if granted.descriptors and handoff is not None:
+                await handoff.send_descriptors(granted.request_id, granted.descriptors)
+        return granted.response
 
     async def _read_extents(self, context: Context, request: cache_pb2.ReadExtentsRequest) -> None:
         session = self._sessions.find(request.session_id)
@@ -225,7 +241,9 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
                 await context.write(piece)
         self._plane.finish_load(session, ticket, failed)
 
-    async def _prepare_store(self, request: cache_pb2.PrepareStoreRequest) -> cache_pb2.PrepareStoreResponse:
+    async def _prepare_store(
+        self, request: cache_pb2.PrepareStoreRequest
+    ) -> Granted[cache_pb2.PrepareStoreResponse]:
         session = self._sessions.find(request.session_id)
         keys = decode_keys(request.keys)
         sizes = sizes_from_wire(request.size_bytes, len(keys))
@@ -234,14 +252,13 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         with session.stores.opened(ticket):
             answer = await self._plane.prepare_store(session, ticket, keys, sizes)
             descriptors = _descriptors_to_send(ticket)
-            extents = extents_to_wire(ticket.grants, descriptors)
-            await _send(session, ticket, descriptors)
-        return cache_pb2.PrepareStoreResponse(
-            results=results_to_wire(answer.results),
-            extents=extents,
-            descriptor_count=len(descriptors),
-            generation=answer.generation,
-        )
+            response = cache_pb2.PrepareStoreResponse(
+                results=results_to_wire(answer.results),
+                extents=extents_to_wire(ticket.grants, descriptors),
+                descriptor_count=len(descriptors),
+                generation=answer.generation,
+            )
+            return Granted(response, ticket, descriptors)
 
     async def _write_extents(
         self, pieces: AsyncIterator[cache_pb2.WritePiece]
@@ -316,14 +333,3 @@ def _is_inline(session: Session, transport: common_pb2.Transport) -> bool:
 
 def _descriptors_to_send(ticket: LoadTicket | StoreTicket) -> Sequence[int]:
     return () if ticket.inline else unique_descriptors(ticket.grants)
-
-
-async def _send(session: Session, ticket: LoadTicket | StoreTicket, descriptors: Sequence[int]) -> None:
-    """Passes descriptors, which stay open until they are sent even if the ticket ends meanwhile."""
-    if not descriptors or session.handoff is None:
-        return
-    ticket.pin()
-    try:
-        await session.handoff.send_descriptors(ticket.request_id, descriptors)
-    finally:
-        ticket.unpin()

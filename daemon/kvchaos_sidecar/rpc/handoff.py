@@ -57,10 +57,21 @@ class HandoffConnection:
                 packet = handoff_pb2.DaemonPacket(descriptors=header)
                 await self._send(packet, descriptors[first : first + MAX_DESCRIPTORS_PER_PACKET])
 
-    async def send_answer(self, answer: handoff_pb2.Answer) -> None:
-        """Answers a call. Raises HandoffUnavailable when the connection has ended."""
+    async def send_answer(
+        self, answer: handoff_pb2.Answer, request_id: int, descriptors: Sequence[int]
+    ) -> None:
+        """Answers a call, and passes the descriptors of a request with it.
+
+        Raises:
+            HandoffUnavailable: the connection has ended.
+        """
+        if len(descriptors) > MAX_DESCRIPTORS_PER_PACKET:
+            await self.send_descriptors(request_id, descriptors)
+            descriptors = ()
+        if descriptors:
+            answer.descriptors.request_id = request_id
         async with self._sending:
-            await self._send(handoff_pb2.DaemonPacket(answer=answer), ())
+            await self._send(handoff_pb2.DaemonPacket(answer=answer), descriptors)
 
     async def send_welcome(self, refusal: str = "") -> None:
         """Answers Hello; with a refusal when it is not empty."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -13,11 +13,16 @@ from google.protobuf.message import DecodeError
 from kvchaos.v1 import handoff_pb2
 from kvchaos_sidecar.errors import HandoffUnavailable
 from kvchaos_sidecar.rpc.boundary import Boundary, Refused
+from kvchaos_sidecar.rpc.granted import Granted
 
 MAX_KEYS = 1024
 """The answer to so many keys fits into a packet, whatever it says."""
 
 Handler = Callable[[Any], Awaitable[Any]]
+"""Yields a response, or a Granted one."""
+
+Send = Callable[[handoff_pb2.Answer, int, Sequence[int]], Awaitable[None]]
+"""Sends an answer with the descriptors of a request. Raises HandoffUnavailable."""
 
 
 class PacketMethods:
@@ -28,28 +33,38 @@ class PacketMethods:
         self._boundary = boundary
         self._handlers = handlers
 
-    async def answer(self, call: handoff_pb2.Call) -> handoff_pb2.Answer:
-        """The answer, or the status with which the call fails."""
+    async def answer(self, call: handoff_pb2.Call, send: Send) -> None:
+        """Sends the answer, or the status with which the call fails."""
+        try:
+            name, response = await self._carry_out(call)
+        except Refused as refusal:
+            failure = handoff_pb2.Failure(status_code=refusal.code.value[0], message=str(refusal))
+            await send(handoff_pb2.Answer(call_id=call.call_id, failure=failure), 0, ())
+            return
+        if not isinstance(response, Granted):
+            await send(handoff_pb2.Answer(call_id=call.call_id, **{name: response}), 0, ())
+            return
+        with response.being_sent():
+            answer = handoff_pb2.Answer(call_id=call.call_id, **{name: response.response})
+            await send(answer, response.request_id, response.descriptors)
+
+    async def _carry_out(self, call: handoff_pb2.Call) -> tuple[str, Any]:
         name = call.WhichOneof("request")
         if name is None:
-            return _failure(call, grpc.StatusCode.UNIMPLEMENTED, "this daemon does not know the call")
+            raise Refused(grpc.StatusCode.UNIMPLEMENTED, "this daemon does not know the call")
         request = getattr(call, name)
         if _entries(request) > MAX_KEYS:
-            return _failure(
-                call, grpc.StatusCode.INVALID_ARGUMENT, f"more than {MAX_KEYS} keys; make the call by gRPC"
+            raise Refused(
+                grpc.StatusCode.INVALID_ARGUMENT, f"more than {MAX_KEYS} keys; make the call by gRPC"
             )
         operation, handler = self._handlers[name]
-        try:
-            response = await self._boundary.answer(operation, handler, request)
-        except Refused as refusal:
-            return _failure(call, refusal.code, str(refusal))
-        return handoff_pb2.Answer(call_id=call.call_id, **{name: response})
+        return name, await self._boundary.answer(operation, handler, request)
 
 
 class PacketCalls:
     """The calls in progress on one connection."""
 
-    def __init__(self, methods: PacketMethods, send: Callable[[handoff_pb2.Answer], Awaitable[None]]) -> None:
+    def __init__(self, methods: PacketMethods, send: Send) -> None:
         self._methods = methods
         self._send = send
         self._tasks: dict[int, asyncio.Task[None]] = {}
@@ -74,16 +89,10 @@ class PacketCalls:
             task.cancel()
 
     async def _carry_out(self, call: handoff_pb2.Call) -> None:
-        answer = await self._methods.answer(call)
         with suppress(HandoffUnavailable):  # the client is gone
-            await self._send(answer)
+            await self._methods.answer(call, self._send)
 
 
 def _entries(request: Any) -> int:
     column = request.keys.chunk_hash if hasattr(request, "keys") else request.written_bytes
     return len(column)
-
-
-def _failure(call: handoff_pb2.Call, code: grpc.StatusCode, message: str) -> handoff_pb2.Answer:
-    failure = handoff_pb2.Failure(status_code=code.value[0], message=message)
-    return handoff_pb2.Answer(call_id=call.call_id, failure=failure)
