@@ -67,7 +67,17 @@ class ComposeSet:
 
     def down(self) -> None:
         """Removes containers, networks and volumes."""
-        self.compose("--profile", "demo", "down", "--volumes", "--remove-orphans", "--timeout", "10")
+        self.compose(
+            "--profile",
+            "demo",
+            "--profile",
+            "blend",
+            "down",
+            "--volumes",
+            "--remove-orphans",
+            "--timeout",
+            "10",
+        )
 
     def logs(self) -> str:
         """The end of what the containers have written."""

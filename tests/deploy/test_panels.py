@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from tests.deploy.compose import REPOSITORY, ComposeSet
+from tests.deploy.conftest import wait_healthy
 from tests.harness.waiting import eventually
 
 pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
@@ -47,9 +48,14 @@ def _filled_in(expression: str) -> str:
 
 @pytest.fixture(scope="module")
 def watched(stack: ComposeSet, config_file: Path) -> ComposeSet:
-    """The set after traffic with and without faults, a reload, a refused reload and a halt."""
+    """The set after traffic with and without faults, recoveries, a reload, a refused reload and a halt."""
     text = config_file.read_text()
+    stack.up("blend")
     stack.compose("run", "--rm", "demo")
+    wait_healthy(stack, "blend")
+    stack.kvchaos("set", "--gap-indices", "1")
+    stack.inside("blend", "python3", "/demo/recover.py", "--tokens", "768")
+    stack.kvchaos("reset")
     for fault, counter in (("rate: 0.3", "applied"), ("rate: 3", "refused")):
         config_file.write_text(text.replace("rate: 0.0", fault))
         _wait_until_counted(stack, f'kvchaos_reloads_total{{result="{counter}"}}')
@@ -75,8 +81,18 @@ def test_every_recorded_series_is_there(watched: ComposeSet) -> None:
     assert [name for name in names if not watched.has_data(name)] == []
 
 
+def test_the_worker_recovers_exactly_what_the_sidecar_drops(watched: ComposeSet) -> None:
+    tokens = "sum by (action) (kvchaos_blend_prompt_tokens_total{policy='segmented_prefix'})"
+    by_action = {one["metric"]["action"]: float(one["value"][1]) for one in watched.samples(tokens)}
+
+    assert by_action == {"loaded": 512, "recomputed": 256, "dropped": 0}
+    assert watched.value("sum(kvchaos_blend_gates_total{result='passed'})")
+    assert not watched.value("sum(kvchaos_blend_gates_total{result='failed'})")
+
+
 def test_every_choice_of_a_variable_has_values(watched: ComposeSet) -> None:
     assert watched.label_values("kvchaos_build_info", "instance") == ["sidecar:9464"]
+    assert watched.label_values("kvchaos_blend_build_info", "instance") == ["blend:9471"]
     assert "fault_inject" in watched.label_values("kvchaos_rule_evaluated_total", "rule")
 
 

@@ -1,7 +1,7 @@
 """Stands in for an engine beside the compose set: drives a real LMCache server and says what it was served.
 
-    drive.py                  steps with and without faults, a table, exit code 1 when a step differs
-    drive.py --steady 600     the same prompts again and again for so many seconds, one JSON line each
+drive.py                  steps with and without faults, a table, exit code 1 when a step differs
+drive.py --steady 600     the same prompts again and again for so many seconds, one JSON line each
 """
 
 from __future__ import annotations
@@ -97,10 +97,9 @@ def _steady(traffic: Traffic, seconds: float) -> int:
 def _recall(traffic: Traffic, prompt: int) -> Served:
     """Asks for a prompt that is in L2 only."""
     body = json.dumps({"tier": "l1", "force": True}).encode()
-    request = urllib.request.Request(
-        f"{HTTP_URL}/cache/clear", body, {"Content-Type": "application/json"}, method="POST"
-    )
-    with urllib.request.urlopen(request, timeout=10):
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(f"{HTTP_URL}/cache/clear", body, headers)  # noqa: S310  (an argument)
+    with urllib.request.urlopen(request, timeout=10):  # noqa: S310
         return traffic.recall(prompt)
 
 

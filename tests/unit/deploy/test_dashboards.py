@@ -21,6 +21,13 @@ DEPLOY = Path(__file__).parents[3] / "deploy"
 DASHBOARDS = sorted((DEPLOY / "grafana/dashboards").glob("*.json"))
 METRIC = re.compile(r"\bkvchaos_\w+")
 
+SUFFIXES = {
+    "counter": ("_total",),
+    "gauge": ("",),
+    "histogram": ("_bucket", "_sum", "_count"),
+    "info": ("_info",),
+}
+
 every_dashboard = pytest.mark.parametrize("path", DASHBOARDS, ids=lambda path: path.stem)
 
 
@@ -90,4 +97,4 @@ def _exported_names() -> set[str]:
     registry = CollectorRegistry()
     Metrics(registry, backend="memory", version="0")
     BlendMetrics(registry, version="0", model="none", attention="none")
-    return {sample.name for metric in registry.collect() for sample in metric.samples}
+    return {f"{metric.name}{suffix}" for metric in registry.collect() for suffix in SUFFIXES[metric.type]}
