@@ -21,7 +21,7 @@ $(STAMP): pyproject.toml
 
 # Services that the tests start themselves; a machine that has them is left alone.
 system:
-	@command -v redis-server >/dev/null || (apt-get update -qq && apt-get install -y -qq redis-server)
+	@deploy/ci/packages
 
 proto: setup
 	$(BIN)/python -m grpc_tools.protoc -Iproto --python_out=client --pyi_out=client --grpc_python_out=client proto/kvchaos/v1/*.proto

@@ -11,7 +11,7 @@ TOKENS = "kvchaos_blend_prompt_tokens_total"
 PHASES = "kvchaos_blend_phase_seconds"
 RECOVERIES = "kvchaos_blend_recoveries_total"
 LOADED, COMPUTED = 'action="loaded"', 'action!="loaded"'
-TO_FIRST_TOKEN = 'phase!~"continue|verify|heal|store"'
+UNTIL_THE_ANSWER = 'phase!~"continue|verify|heal|store"'
 VERIFICATION_FAILED = 'ending="verification_failed"'
 
 
@@ -141,7 +141,7 @@ def _policies() -> tuple[Panel, ...]:
             "Time per recovery, by policy",
             "Mean time from asking to the first token, without verification and healing.",
             "s",
-            (Query(f"sum by (policy) ({_mean_phase('policy, phase', TO_FIRST_TOKEN)})", "{{policy}}"),),
+            (Query(f"sum by (policy) ({_mean_phase('policy, phase', UNTIL_THE_ANSWER)})", "{{policy}}"),),
         ),
         chart(
             "Recoveries, by policy asked for and ending",
