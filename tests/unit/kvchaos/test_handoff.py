@@ -12,7 +12,7 @@ import pytest
 from tests.harness.scripted_daemon import open_descriptors
 
 from kvchaos.errors import HandoffRefused, SidecarUnavailable
-from kvchaos.handoff import HandoffConnection, connect_handoff
+from kvchaos.handoff import Delivery, HandoffConnection, connect_handoff
 from kvchaos.v1 import handoff_pb2
 
 
@@ -108,6 +108,14 @@ def test_what_comes_after_the_wait_is_over_is_closed(peer: Peer, files: list[int
     peer.connection.close_delivery(delivery)
     peer.send(1, files[1:])
     peer.released()
+    assert open_descriptors() == before
+
+
+def test_what_comes_while_the_wait_ends_is_closed() -> None:
+    before = open_descriptors()
+    delivery = Delivery(1)
+    delivery.end()
+    delivery.add(0, [os.open("/dev/null", os.O_RDONLY)])
     assert open_descriptors() == before
 
 

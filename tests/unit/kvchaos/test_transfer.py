@@ -117,18 +117,27 @@ def test_an_empty_batch_is_done_at_once(workers: Workers) -> None:
     assert move(Direction.READ, [], workers) == {}
 
 
-def test_only_the_last_thread_reports_and_no_read_is_under_way_then(workers: Workers) -> None:
-    with tempfile.TemporaryFile() as file:
-        file.truncate(4 * PIECE_BYTES)
-        buffers = [memoryview(bytearray(PIECE_BYTES)) for _ in range(4)]
-        extents = [
-            Extent(place, file.fileno(), place * PIECE_BYTES, item) for place, item in enumerate(buffers)
-        ]
-        for _ in range(20):
-            assert move(Direction.READ, extents, workers) == {}
-            for buffer in buffers:
-                buffer[:8] = b"reused!!"
-            assert all(bytes(buffer[:8]) == b"reused!!" for buffer in buffers)
+def test_it_is_not_done_while_another_thread_still_has_a_piece(descriptor: int, workers: Workers) -> None:
+    own = threading.current_thread()
+    other_has_a_piece, go_on, done = threading.Event(), threading.Event(), threading.Event()
+
+    def before_a_piece() -> bool:
+        if threading.current_thread() is own:
+            assert other_has_a_piece.wait(30)
+        else:
+            other_has_a_piece.set()
+            assert go_on.wait(30)
+        return False
+
+    os.ftruncate(descriptor, 2 * PIECE_BYTES)
+    buffer = memoryview(bytearray(2 * PIECE_BYTES))
+    transfer = Transfer(
+        Direction.READ, [Extent(0, descriptor, 0, buffer)], before_a_piece, lambda _: done.set()
+    )
+    transfer.run(workers)
+    assert not done.is_set()
+    go_on.set()
+    assert done.wait(30)
 
 
 def test_work_is_done_even_if_no_other_thread_ever_helps(descriptor: int) -> None:
