@@ -50,5 +50,7 @@ def read_grants(
 def fit(grants: Sequence[Grant], buffers: Sequence[memoryview]) -> tuple[list[Grant], dict[int, Result]]:
     """The grants that are exactly as long as their buffer, and the failures of the others by position."""
     fitting = [grant for grant in grants if grant.length == buffers[grant.position].nbytes]
+    if len(fitting) == len(grants):
+        return fitting, {}
     misfits = {grant.position for grant in grants} - {grant.position for grant in fitting}
     return fitting, dict.fromkeys(misfits, Result.SIZE_MISMATCH)

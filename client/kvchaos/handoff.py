@@ -267,8 +267,10 @@ def receive_packet(connection: socket.socket) -> tuple[bytes, list[int], bool]:
 def close_all(descriptors: Iterable[int]) -> None:
     """Closes every descriptor, also when closing one fails."""
     for descriptor in descriptors:
-        with contextlib.suppress(OSError):
+        try:
             os.close(descriptor)
+        except OSError:
+            continue
 
 
 def _check_welcome(packet: bytes) -> None:

@@ -87,7 +87,7 @@ def decode_keys(batch: common_pb2.KeyBatch) -> list[ObjectKey]:
         _expand("object_group_id", batch.object_group_id, count),
         _expand("cache_salt", batch.cache_salt, count),
     )
-    return list(map(ObjectKey, *columns))
+    return list(map(ObjectKey._make, zip(*columns, strict=True)))
 
 
 def _column(values: list[_T]) -> list[_T]:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from kvchaos.results import Result
 from kvchaos.workers import Workers
 
-PIECE_BYTES = 4 * 1024 * 1024
+PIECE_BYTES = 1024 * 1024
 BYTES_WORTH_A_THREAD = 256 * 1024
 
 _RESULT_BY_ERRNO: Mapping[int, Result] = MappingProxyType(
@@ -136,6 +136,9 @@ class Transfer:
 
 def _split(extents: Iterable[Extent]) -> Iterable[Extent]:
     for extent in extents:
+        if extent.buffer.nbytes <= PIECE_BYTES:
+            yield extent
+            continue
         for start in range(0, extent.buffer.nbytes, PIECE_BYTES):
             yield extent._replace(
                 offset=extent.offset + start, buffer=extent.buffer[start : start + PIECE_BYTES]
@@ -143,9 +146,9 @@ def _split(extents: Iterable[Extent]) -> Iterable[Extent]:
 
 
 def _read(piece: Extent) -> int:
-    moved = 0
+    moved = os.preadv(piece.descriptor, (piece.buffer,), piece.offset)
     while moved < piece.buffer.nbytes:
-        count = os.preadv(piece.descriptor, [piece.buffer[moved:]], piece.offset + moved)
+        count = os.preadv(piece.descriptor, (piece.buffer[moved:],), piece.offset + moved)
         if count == 0:
             break
         moved += count
@@ -153,7 +156,7 @@ def _read(piece: Extent) -> int:
 
 
 def _write(piece: Extent) -> int:
-    moved = 0
+    moved = os.pwritev(piece.descriptor, (piece.buffer,), piece.offset)
     while moved < piece.buffer.nbytes:
-        moved += os.pwritev(piece.descriptor, [piece.buffer[moved:]], piece.offset + moved)
+        moved += os.pwritev(piece.descriptor, (piece.buffer[moved:],), piece.offset + moved)
     return moved
