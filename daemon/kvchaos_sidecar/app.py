@@ -40,7 +40,7 @@ from kvchaos_sidecar.rpc.packet_calls import PacketMethods
 from kvchaos_sidecar.rpc.server import GrpcListener, Security
 from kvchaos_sidecar.rpc.session_status import DaemonStatus
 from kvchaos_sidecar.rpc.status import warning
-from kvchaos_sidecar.rules.governor import Governor
+from kvchaos_sidecar.rules.governor import FaultSnapshot, Governor
 from kvchaos_sidecar.sessions.registry import SessionRegistry
 from kvchaos_sidecar.sessions.session import EndReason, SessionLimits
 
@@ -79,7 +79,9 @@ class Sidecar:
             configuration, self._governor, lambda outcome: self._metrics.reloaded(not outcome.error)
         )
         journal = Journal(clock)
-        self._plane = DataPlane(backend, self._governor, journal, self._metrics)
+        self._plane = DataPlane(
+            backend, self._governor, journal, self._metrics, document.limits.staging_bytes
+        )
         self._sessions = SessionRegistry(
             clock,
             SessionLimits(
@@ -89,6 +91,7 @@ class Sidecar:
             self._metrics,
             self._plane.give_back_locks,
         )
+        self._plane.follow(self._sessions)
         self._health = HealthMonitor(backend, clock, self._metrics)
         self._boundary = Boundary(clock, self._metrics)
         self._inline_threads = ThreadPoolExecutor(_INLINE_THREADS, thread_name_prefix="kvchaos-inline")
@@ -140,6 +143,7 @@ class Sidecar:
         log.info("draining")
         self._serving = False
         self._boundary.close()
+        self._sessions.release_held()
         await asyncio.gather(self.cache.drain(), self.control.drain())
         await self._drain()
         self._sessions.end_all(EndReason.DRAINED)
@@ -156,6 +160,7 @@ class Sidecar:
         self._warn()
         await self._backend.start()
         on_exit.push_async_callback(self._backend.close)
+        on_exit.callback(self._plane.close)
         on_exit.callback(self._inline_threads.shutdown, wait=False)
         self._follow_changes()
         on_exit.push_async_callback(self._background.close)
@@ -179,9 +184,14 @@ class Sidecar:
         self._metrics.faults_changed(self._governor.snapshot())
         self._governor.subscribe(self._metrics.faults_changed)
         self._governor.subscribe(lambda _: self._sessions.notify_all())
+        self._governor.subscribe(self._release_on_halt)
         self._background.spawn("expiry", every(_EXPIRY_INTERVAL_S, self._expire))
         self._background.spawn("runtime-expiry", announce_expiry(self._governor))
         self._background.spawn("config-watch", self._reloader.watch())
+
+    def _release_on_halt(self, snapshot: FaultSnapshot) -> None:
+        if snapshot.halted:
+            self._sessions.release_held()
 
     async def _expire(self) -> None:
         self._sessions.expire()

@@ -9,6 +9,7 @@ DaemonError
 ├── HandoffUnavailable   the session has no handoff connection
 ├── NoConfigFile         there is no configuration file to reload
 ├── Draining             the daemon is about to end
+├── InjectedFailure      a fault rule fails the whole call
 └── ListenError          a listener cannot be opened; the daemon does not start
 """
 
@@ -51,6 +52,10 @@ class NoConfigFile(DaemonError):
 
 class Draining(DaemonError):
     """The daemon is about to end."""
+
+
+class InjectedFailure(DaemonError):
+    """A fault rule fails the whole call."""
 
 
 class ListenError(DaemonError):

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kvchaos_sidecar.clock import Clock
-from kvchaos_sidecar.rules.verdict import Call, Hit, Verdict
+from kvchaos_sidecar.rules.call import Call
+from kvchaos_sidecar.rules.verdict import Hit, Verdict
 
 SAMPLE_KEYS = 3
 

@@ -185,8 +185,12 @@ class Metrics:
         """What became of the keys of one batch."""
         for result, count in Tally(results).items():
             self._keys.labels(operation, result.label).inc(count)
-            if result in FAILURES:
-                self._backend_errors.labels(self._backend, result.label).inc(count)
+
+    def backend_failed(self, answers: Iterable[object]) -> None:
+        """What the backend answered for the keys of one batch; its failures are counted."""
+        for answer, count in Tally(answer for answer in answers if answer in FAILURES).items():
+            if isinstance(answer, Result):
+                self._backend_errors.labels(self._backend, answer.label).inc(count)
 
     def moved(self, operation: str, transport: str, size_bytes: int, failed: int = 0) -> None:
         """So many bytes of objects arrived; so many objects did not."""
@@ -197,7 +201,11 @@ class Metrics:
         """Rules looked at a batch."""
         for rule, count in verdict.evaluated.items():
             self._evaluated.labels(rule).inc(count)
-        fired = Tally((hit.rule, hit.reason, hit.fault.kind) for hit in verdict.hits)
+        fired = Tally(
+            (strike.rule, reason, strike.fault.kind)
+            for strike in verdict.strikes
+            for reason in strike.reasons
+        )
         for (rule, reason, fault), count in fired.items():
             self._fired.labels(rule, reason, fault).inc(count)
             if fault == "drop":

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kvchaos.results import Result
+from kvchaos_sidecar.faults.contract import Fault, Selected
+from kvchaos_sidecar.rules.call import Operation
 
 if TYPE_CHECKING:
-    from kvchaos_sidecar.faults.plan import BatchPlan
+    from kvchaos_sidecar.faults.batch import Batch
 
 
-@dataclass(frozen=True, slots=True)
-class NotFound:
+class NotFound(Fault):
     """An object that was evicted between lookup and load."""
 
-    kind: str = "not_found"
+    kind = "not_found"
+    operations = frozenset({Operation.LOAD})
 
-    def apply(self, position: int, plan: BatchPlan) -> None:
-        """Settles the key as NOT_FOUND."""
-        plan.settle(position, Result.NOT_FOUND)
+    async def before(self, selected: Selected, batch: Batch) -> None:
+        for position in selected.positions:
+            batch.settle(position, Result.NOT_FOUND)

@@ -58,7 +58,7 @@ def effective_fields(
     runtime = {f"fault_inject.{name}": held for name, held in runtime_faults.items()}
     file, arguments = _paths_of(configuration.file), _paths_of(configuration.arguments)
     fields = []
-    for path, value in _leaves(configuration.document.model_dump(mode="json")):
+    for path, value in _leaves(configuration.document.model_dump(mode="json", by_alias=True)):
         held = runtime.get(path)
         if held is not None:
             fields.append(EffectiveField(path, held.value, Source.RUNTIME, held.ends_at))

@@ -45,7 +45,7 @@ def _line(details: ErrorDetails, model: type[BaseModel], prefix: str) -> str:
     steps, owner = _follow(details["loc"], model)
     kind = details["type"]
     if kind == "extra_forbidden":
-        message = f"unknown key; {suggestion(str(steps[-1]), list(owner.model_fields))}"
+        message = f"unknown key; {suggestion(str(steps[-1]), _names_of(owner))}"
     elif kind in ("union_tag_invalid", "union_tag_not_found"):
         steps = (*steps, "type")
         message = _wrong_tag(details)
@@ -58,6 +58,11 @@ def _line(details: ErrorDetails, model: type[BaseModel], prefix: str) -> str:
         message = details["msg"]
     place = _path(steps, prefix)
     return f"{place}: {message}" if place else message
+
+
+def _names_of(model: type[BaseModel]) -> list[str]:
+    """The names of a model's fields, as a file writes them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
 
 
 def _wrong_tag(details: ErrorDetails) -> str:
@@ -78,7 +83,7 @@ def _follow(location: Location, model: type[BaseModel]) -> tuple[Location, type[
             candidates = tagged
             continue
         visible.append(step)
-        if candidates:
+        if candidates and not isinstance(step, int):
             owner = candidates[0]
             field = owner.model_fields.get(str(step))
             candidates = _models_in(field.annotation) if field else []

@@ -7,151 +7,42 @@ Document and pydantic's errors into messages for a person.
 from __future__ import annotations
 
 import os.path
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    JsonValue,
-    PlainSerializer,
-    SecretStr,
-    WithJsonSchema,
-    field_validator,
-    model_validator,
-)
+from pydantic import BaseModel, Field, JsonValue, SecretStr, field_validator, model_validator
 from pydantic.json_schema import GenerateJsonSchema
 
-from kvchaos.durations import PATTERN, format_duration, parse_duration
-from kvchaos_sidecar.config.addresses import TcpAddress, UnixAddress, parse_address
+from kvchaos.durations import format_duration
+from kvchaos_sidecar.config.addresses import TcpAddress, UnixAddress
 from kvchaos_sidecar.config.bounds import Between
-from kvchaos_sidecar.config.problems import shown
-from kvchaos_sidecar.faults.drop import Poison, PoisonKind
+from kvchaos_sidecar.config.fields import (
+    AddressField,
+    Count,
+    DurationField,
+    HandoffAddressField,
+    Int64,
+    ListOf,
+    Part,
+    PoisonField,
+    Port,
+    PositiveCount,
+    Ratio,
+    TcpAddressField,
+    Text,
+    poison_text,
+)
+from kvchaos_sidecar.config.rule import RulesField
+from kvchaos_sidecar.faults.poison import Poison
 
-RELOADABLE = frozenset({"fault_inject"})
+RELOADABLE = frozenset({"fault_inject", "rules", "safety"})
 """Parts of the document that may change while the daemon runs."""
 
-INT64_MIN, INT64_MAX = -(2**63), 2**63 - 1
-
-T = TypeVar("T")
-
-
-def _address(value: object) -> object:
-    if isinstance(value, UnixAddress | TcpAddress):
-        return value
-    if not isinstance(value, str):
-        raise ValueError(f"{shown(value)} is not text; write 'unix:/absolute/path' or 'HOST:PORT'")
-    return parse_address(value)
+PRODUCTION = ("production", "prod")
+"""Names of an environment where nothing is armed without an explicit flag."""
 
 
-def _tcp_address(value: object) -> object:
-    address = _address(value)
-    if isinstance(address, UnixAddress):
-        raise ValueError(f"'{address}' is a Unix socket; write HOST:PORT, for example 127.0.0.1:9464")
-    return address
-
-
-def _handoff_address(value: object) -> object:
-    if value is None or value == "":
-        return None
-    address = _address(value)
-    if isinstance(address, TcpAddress):
-        raise ValueError(
-            f"'{address}' is TCP; descriptors pass only over a Unix socket, write unix:/absolute/path"
-        )
-    return address
-
-
-def _duration(value: object) -> object:
-    if isinstance(value, bool | int | float):
-        raise ValueError(f"{value!r} has no unit; write for example '{value}s'")
-    return parse_duration(value) if isinstance(value, str) else value
-
-
-def _poison(value: object) -> object:
-    if isinstance(value, Poison):
-        return value
-    if value in ("nan", "leave"):
-        return Poison(PoisonKind(value))
-    fill = value.get("byte") if isinstance(value, Mapping) and set(value) == {"byte"} else None
-    if type(fill) is int and 0 <= fill <= 255:
-        return Poison(PoisonKind.BYTE, fill)
-    raise ValueError(
-        f"{shown(value)} is not a poison; write nan, leave or {{byte: 0}} with a byte from 0 to 255"
-    )
-
-
-def _poison_text(poison: Poison) -> object:
-    return {"byte": poison.fill} if poison.kind is PoisonKind.BYTE else poison.kind.value
-
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-_ADDRESS_TEXT = PlainSerializer(lambda address: str(address or ""), return_type=str)
-
-AddressField = Annotated[
-    UnixAddress | TcpAddress,
-    BeforeValidator(_address),
-    _ADDRESS_TEXT,
-    WithJsonSchema({"type": "string", "examples": ["unix:/run/kvchaos/cache.sock", "127.0.0.1:9465"]}),
-]
-TcpAddressField = Annotated[
-    TcpAddress,
-    BeforeValidator(_tcp_address),
-    _ADDRESS_TEXT,
-    WithJsonSchema({"type": "string", "examples": ["127.0.0.1:9464"]}),
-]
-HandoffAddressField = Annotated[
-    UnixAddress | None,
-    BeforeValidator(_handoff_address),
-    _ADDRESS_TEXT,
-    WithJsonSchema({"type": "string", "examples": ["", "unix:/run/kvchaos/handoff.sock"]}),
-]
-DurationField = Annotated[
-    timedelta,
-    BeforeValidator(_duration),
-    PlainSerializer(format_duration),
-    WithJsonSchema({"type": "string", "pattern": PATTERN, "examples": ["300ms", "5m", "1h30m"]}),
-]
-PoisonField = Annotated[
-    Poison,
-    BeforeValidator(_poison),
-    PlainSerializer(_poison_text),
-    WithJsonSchema(
-        {
-            "oneOf": [
-                {"enum": ["nan", "leave"]},
-                {
-                    "type": "object",
-                    "properties": {"byte": {"type": "integer", "minimum": 0, "maximum": 255}},
-                    "required": ["byte"],
-                    "additionalProperties": False,
-                },
-            ]
-        }
-    ),
-]
-ListOf = Annotated[tuple[T, ...], BeforeValidator(_tuple)]
-Port = Annotated[int, Between(1, 65535)]
-Int64 = Annotated[int, Between(INT64_MIN, INT64_MAX)]
-Count = Annotated[int, Between(0, INT64_MAX)]
-PositiveCount = Annotated[int, Between(1, INT64_MAX)]
-Ratio = Annotated[float, Between(0, 1)]
-Text = Annotated[str, Field(min_length=1)]
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(
-        frozen=True, strict=True, extra="forbid", use_attribute_docstrings=True, hide_input_in_errors=True
-    )
-
-
-class Tls(_Part):
+class Tls(Part):
     """Certificate of the gRPC listeners."""
 
     certificate: Text
@@ -160,7 +51,7 @@ class Tls(_Part):
     """Path of the private key in PEM."""
 
 
-class Listen(_Part):
+class Listen(Part):
     """Where the daemon listens. An address is `unix:PATH` or `HOST:PORT`."""
 
     cache: AddressField = UnixAddress("/run/kvchaos/cache.sock")
@@ -199,14 +90,14 @@ class Listen(_Part):
         return None
 
 
-class Handoff(_Part):
+class Handoff(Part):
     """Who may receive descriptors."""
 
     allow_uids: ListOf[Annotated[int, Between(0, 2**32 - 2)]] = ()
     """User ids of client processes. Empty: the daemon's own user and root."""
 
 
-class FsBackend(_Part):
+class FsBackend(Part):
     """A directory with the files of LMCache's fs and fs_native adapters."""
 
     type: Literal["fs"]
@@ -214,7 +105,7 @@ class FsBackend(_Part):
     """The directory."""
 
 
-class MemoryBackend(_Part):
+class MemoryBackend(Part):
     """The daemon's own memory; gone when it ends."""
 
     type: Literal["memory"]
@@ -222,7 +113,7 @@ class MemoryBackend(_Part):
     """Bytes of objects it may hold."""
 
 
-class RedisBackend(_Part):
+class RedisBackend(Part):
     """A Redis or Valkey server, with the keys and values of LMCache's resp adapter."""
 
     type: Literal["redis"]
@@ -240,7 +131,7 @@ class RedisBackend(_Part):
     """Bytes the store is taken to hold, for usage and eviction; 0 for no limit."""
 
 
-class LMCacheBackend(_Part):
+class LMCacheBackend(Part):
     """Any adapter that is registered in an installed LMCache."""
 
     type: Literal["lmcache"]
@@ -258,7 +149,7 @@ class LMCacheBackend(_Part):
 Backend = Annotated[FsBackend | MemoryBackend | RedisBackend | LMCacheBackend, Field(discriminator="type")]
 
 
-class FaultInject(_Part):
+class FaultInject(Part):
     """LMCache's fault_inject: keys whose load fails although lookup reports them present."""
 
     rate: Ratio = 0.0
@@ -272,8 +163,13 @@ class FaultInject(_Part):
     poison: PoisonField = Poison()
     """What the destination of a dropped key is filled with."""
 
+    @property
+    def arms(self) -> bool:
+        """Whether it can drop anything."""
+        return bool(self.rate or self.gap_indices or self.gap_tail_ratios)
 
-class Limits(_Part):
+
+class Limits(Part):
     """Bounds on what clients can hold."""
 
     lock_ttl: DurationField = timedelta(minutes=10)
@@ -286,7 +182,25 @@ class Limits(_Part):
     """Cache servers connected at the same time."""
 
 
-class Document(_Part):
+class Cap(Part):
+    """Limits on what all rules together may hit. They win over every rule; later rules give way first."""
+
+    faults_per_second: PositiveCount | None = None
+    """Keys that may be hit in a second; a burst may use up one second's worth."""
+    share_of_keys: Ratio | None = None
+    """Share of the keys that rules looked at in the last ten seconds."""
+
+
+class Safety(Part):
+    """What keeps injection within bounds."""
+
+    cap: Cap = Cap()
+    """Limits on what all rules together may hit."""
+    allow_production: bool = False
+    """Arm faults although `environment` is `production`. Said in log, status and metrics."""
+
+
+class Document(Part):
     """Configuration of the kvchaos sidecar."""
 
     version: Annotated[int, Between(1, 1)]
@@ -297,10 +211,37 @@ class Document(_Part):
     """Who may receive descriptors."""
     backend: Backend
     """The store behind the proxy."""
+    environment: str = ""
+    """Name of the environment, for example `staging`. Rules are armed only where it is named; in `production`
+    nothing is armed unless `safety.allow_production` says so."""
     fault_inject: FaultInject = FaultInject()
     """LMCache's faults, with its names and meaning."""
+    rules: RulesField = ()
+    """Further rules, in the order in which they apply, after fault_inject."""
+    safety: Safety = Safety()
+    """What keeps injection within bounds."""
     limits: Limits = Limits()
     """Bounds on what clients can hold."""
+
+    @model_validator(mode="after")
+    def _may_be_armed_here(self) -> Document:
+        refusal = self.refusal_to_arm(rules=bool(self.rules))
+        if refusal and (self.rules or self.fault_inject.arms):
+            raise ValueError(refusal)
+        return self
+
+    def refusal_to_arm(self, rules: bool) -> str:
+        """Why faults may not be armed here; empty when they may. ``rules``: other than fault_inject."""
+        if self.environment.lower() in PRODUCTION and not self.safety.allow_production:
+            return (
+                f"environment: faults are not armed in {self.environment!r}; "
+                "set safety.allow_production: true if that is really meant"
+            )
+        if rules and not self.environment:
+            return (
+                "environment: missing; rules are armed only where it is named, for example environment: lab"
+            )
+        return ""
 
 
 class _FileSchema(GenerateJsonSchema):
@@ -313,7 +254,7 @@ class _FileSchema(GenerateJsonSchema):
             case timedelta():
                 return format_duration(dft)
             case Poison():
-                return _poison_text(dft)
+                return poison_text(dft)
             case BaseModel():
                 return dft.model_dump(mode="json")
         return super().encode_default(dft)

@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from kvchaos.results import Result
+from kvchaos_sidecar.config.fields import PoisonField
+from kvchaos_sidecar.faults.contract import Fault, Selected
+from kvchaos_sidecar.faults.poison import Poison
+from kvchaos_sidecar.rules.call import Operation
 
 if TYPE_CHECKING:
-    from kvchaos_sidecar.faults.plan import BatchPlan
+    from kvchaos_sidecar.faults.batch import Batch
 
 
-class PoisonKind(StrEnum):
-    """What the destination of a dropped key is filled with."""
+class Drop(Fault):
+    """Fails the load of a key without asking the store, and has the client spoil the destination.
 
-    NAN = "nan"
-    BYTE = "byte"
-    LEAVE = "leave"
+    The classic fault, LMCache's `fault_inject`. A cache server that ignores the failure and uses the buffer
+    shows it at once.
+    """
 
+    kind = "drop"
+    operations = frozenset({Operation.LOAD})
 
-@dataclass(frozen=True, slots=True)
-class Poison:
-    """How to spoil a destination. 0xFF bytes read as NaN in float8, 16, 32, 64 and bfloat16."""
+    poison: PoisonField = Poison()
+    """What the destination is filled with."""
 
-    kind: PoisonKind = PoisonKind.NAN
-    fill: int = 0xFF
-
-
-@dataclass(frozen=True, slots=True)
-class Drop:
-    """The classic fault (LMCache's fault_inject): no backend I/O, result DROPPED."""
-
-    poison: Poison = Poison()
-    kind: str = "drop"
-
-    def apply(self, position: int, plan: BatchPlan) -> None:
-        """Settles the key as DROPPED."""
-        plan.settle(position, Result.DROPPED)
-        plan.poison = self.poison
+    async def before(self, selected: Selected, batch: Batch) -> None:
+        for position in selected.positions:
+            batch.settle(position, Result.DROPPED)
+        batch.poison = self.poison

@@ -15,6 +15,7 @@ from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.errors import (
     Draining,
     HandoffUnavailable,
+    InjectedFailure,
     InvalidRequest,
     TicketInUse,
     TooManySessions,
@@ -39,6 +40,7 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     HandoffUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
     TooManySessions: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Draining: grpc.StatusCode.UNAVAILABLE,
+    InjectedFailure: grpc.StatusCode.UNAVAILABLE,
     ListingUnsupported: grpc.StatusCode.UNIMPLEMENTED,
     BackendError: grpc.StatusCode.UNAVAILABLE,
 }

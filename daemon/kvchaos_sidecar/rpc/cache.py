@@ -153,6 +153,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
     async def _open_session(self, context: Context, request: cache_pb2.OpenSessionRequest) -> None:
         session = self._sessions.open(request.client_name)
         try:
+            await self._plane.connect(session)
             await context.write(cache_pb2.SessionEvent(opened=self._opened(session)))
             await self._tell_news(session, context)
         finally:
@@ -198,7 +199,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
 
     async def _unlock(self, request: cache_pb2.UnlockRequest) -> cache_pb2.UnlockResponse:
         session = self._sessions.find(request.session_id)
-        released = self._plane.unlock(session, decode_keys(request.keys))
+        released = await self._plane.unlock(session, decode_keys(request.keys))
         return cache_pb2.UnlockResponse(released=released)
 
     async def _load(self, request: cache_pb2.LoadRequest) -> Granted[cache_pb2.LoadResponse]:
@@ -280,18 +281,18 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         return cache_pb2.CommitStoreResponse(results=results_to_wire(results))
 
     async def _delete(self, request: cache_pb2.DeleteRequest) -> cache_pb2.DeleteResponse:
-        self._sessions.find(request.session_id)
-        deletion = await self._plane.delete(decode_keys(request.keys))
+        session = self._sessions.find(request.session_id)
+        deletion = await self._plane.delete(session, decode_keys(request.keys))
         return cache_pb2.DeleteResponse(
             results=results_to_wire(deletion.results), freed_bytes=deletion.freed_bytes
         )
 
     async def _list_keys(self, request: cache_pb2.ListKeysRequest) -> cache_pb2.ListKeysResponse:
-        self._sessions.find(request.session_id)
+        session = self._sessions.find(request.session_id)
         if not 1 <= request.page_size <= MAX_BATCH_KEYS:
             raise InvalidRequest(f"page_size {request.page_size} is not in [1, {MAX_BATCH_KEYS}]")
         try:
-            page = await self._plane.list_keys(request.model_name, request.page_size, request.cursor)
+            page = await self._plane.list_keys(session, request.model_name, request.page_size, request.cursor)
         except ValueError as error:
             raise InvalidRequest(f"cursor: {error}") from error
         return cache_pb2.ListKeysResponse(
@@ -301,8 +302,8 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         )
 
     async def _get_usage(self, request: cache_pb2.GetUsageRequest) -> cache_pb2.GetUsageResponse:
-        self._sessions.find(request.session_id)
-        usage = await self._plane.usage()
+        session = self._sessions.find(request.session_id)
+        usage = await self._plane.usage(session)
         return cache_pb2.GetUsageResponse(
             total_bytes=usage.total_bytes,
             capacity_bytes=usage.capacity_bytes,

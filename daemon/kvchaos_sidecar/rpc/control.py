@@ -23,8 +23,8 @@ from kvchaos_sidecar.rpc.boundary import Context
 from kvchaos_sidecar.rpc.control_messages import event_to_wire, explained_to_wire, field_to_wire
 from kvchaos_sidecar.rpc.convert import faults_to_wire
 from kvchaos_sidecar.rpc.status import StatusSource, timestamp, warning
+from kvchaos_sidecar.rules.call import Call, Operation
 from kvchaos_sidecar.rules.governor import Governor
-from kvchaos_sidecar.rules.verdict import Call, Operation
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from kvchaos.results import Result
 from kvchaos.v1 import cache_pb2, common_pb2
 from kvchaos_sidecar.backends.contract import ReadLease, WriteLease
 from kvchaos_sidecar.errors import InvalidRequest
-from kvchaos_sidecar.faults.drop import Poison, PoisonKind
+from kvchaos_sidecar.faults.poison import Poison, PoisonKind
 from kvchaos_sidecar.rules.governor import FaultSnapshot
 
 MAX_OBJECT_BYTES = 2**63 - 1

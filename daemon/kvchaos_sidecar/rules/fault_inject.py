@@ -6,19 +6,20 @@ Source: ``lmcache/v1/distributed/l2_adapters/fault_inject_l2_adapter.py`` of LMC
 
 from __future__ import annotations
 
-from binascii import hexlify
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
-from hashlib import blake2b
 
 from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.config.schema import FaultInject
 from kvchaos_sidecar.faults.drop import Drop
-from kvchaos_sidecar.rules.verdict import Call, Hit, Operation
+from kvchaos_sidecar.rules.call import Call, Operation
+from kvchaos_sidecar.rules.draw import BUCKETS, bucket_function
+from kvchaos_sidecar.rules.rule import Evaluation, Identity
+from kvchaos_sidecar.rules.strike import Strike
+from kvchaos_sidecar.rules.verdict import Hit
 
 RULE_NAME = "fault_inject"
-BUCKETS = 1_000_000
 
 
 class Reason(StrEnum):
@@ -39,10 +40,10 @@ class FaultInjectRule:
 
     def __init__(self, settings: FaultInject) -> None:
         self._threshold = int(settings.rate * BUCKETS)
-        self._seed = settings.seed
+        self._prefix = str(settings.seed)
         self._gap_indices = sorted(set(settings.gap_indices))
         self._gap_tail_ratios = settings.gap_tail_ratios
-        self._drop = Drop(settings.poison)
+        self._drop = Drop(poison=settings.poison)
 
     @property
     def operations(self) -> frozenset[Operation]:
@@ -50,20 +51,26 @@ class FaultInjectRule:
         can_fire = self._threshold > 0 or self._gap_indices or self._gap_tail_ratios
         return frozenset({Operation.LOAD}) if can_fire else frozenset()
 
-    def evaluate(self, call: Call) -> Sequence[Hit]:
-        """The dropped positions, ascending, each with its first reason."""
-        reasons: dict[int, Reason] = {}
-        for reason, positions in self._positions_by_reason(call.keys):
-            for position in positions:
-                reasons.setdefault(position, reason)
-        return [Hit(position, RULE_NAME, reasons[position], self._drop) for position in sorted(reasons)]
+    def concerns(self, client_name: str, identity: Identity | None) -> bool:
+        """It looks at every key."""
+        return True
 
-    def explain(self, call: Call) -> Sequence[Hit]:
+    def evaluate(self, call: Call, positions: Sequence[int]) -> Evaluation:
+        """The dropped positions, each with its first reason. It looks at the whole batch."""
+        reasons: dict[int, Reason] = {}
+        for reason, found in self._positions_by_reason(call.keys):
+            for position in found:
+                reasons.setdefault(position, reason)
+        hit = sorted(reasons)
+        strike = Strike(RULE_NAME, self._drop, hit, [reasons[position] for position in hit]) if hit else None
+        return Evaluation(len(call.keys), strike)
+
+    def explain(self, call: Call, positions: Sequence[int]) -> Sequence[Hit]:
         """The dropped positions, ascending, with every reason and its numbers."""
         hits = [
             Hit(position, RULE_NAME, reason, self._drop, self._detail(reason, position, call.keys))
-            for reason, positions in self._positions_by_reason(call.keys)
-            for position in positions
+            for reason, found in self._positions_by_reason(call.keys)
+            for position in found
         ]
         return sorted(hits, key=lambda hit: hit.position)
 
@@ -78,12 +85,12 @@ class FaultInjectRule:
         return sorted({tail_position(ratio, batch_size) for ratio in self._gap_tail_ratios})
 
     def _rate_positions(self, keys: Sequence[ObjectKey]) -> Sequence[int]:
-        threshold, bucket = self._threshold, bucket_function(self._seed)
+        threshold, bucket = self._threshold, bucket_function(self._prefix)
         return [position for position, key in enumerate(keys) if bucket(key) < threshold]
 
     def _detail(self, reason: Reason, position: int, keys: Sequence[ObjectKey]) -> str:
         if reason is Reason.RATE:
-            return f"bucket {bucket_function(self._seed)(keys[position])} < {self._threshold}"
+            return f"bucket {bucket_function(self._prefix)(keys[position])} < {self._threshold}"
         if reason is Reason.INDEX:
             return f"{position} is in gap_indices"
         ratios = [ratio for ratio in self._gap_tail_ratios if tail_position(ratio, len(keys)) == position]
@@ -93,24 +100,3 @@ class FaultInjectRule:
 def tail_position(ratio: float, batch_size: int) -> int:
     """The position at ``ratio`` of the way from the tail to the head: 0 the last, 1 the first."""
     return round((1.0 - ratio) * (batch_size - 1))
-
-
-def bucket_function(seed: int) -> Callable[[ObjectKey], int]:
-    """A function from a key to its bucket in [0, 1,000,000), by the seeded hash of its identity.
-
-    It remembers what keys share: the hash state after the seed, and the encoded tail of the identity.
-    """
-    seeded = blake2b(b"%d:" % seed, digest_size=8)
-    tails: dict[tuple[str, int, int, str], bytes] = {}
-
-    def bucket(key: ObjectKey) -> int:
-        shared = key[1:]
-        tail = tails.get(shared)
-        if tail is None:
-            model_name, kv_rank, object_group_id, cache_salt = shared
-            tail = tails[shared] = f":{model_name}:{kv_rank}:{object_group_id}:{cache_salt}".encode()
-        state = seeded.copy()
-        state.update(hexlify(key[0]) + tail)
-        return int.from_bytes(state.digest(), "big") % BUCKETS
-
-    return bucket

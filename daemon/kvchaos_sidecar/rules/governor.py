@@ -17,10 +17,14 @@ from kvchaos.errors import ConfigError
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config.effective import RuntimeValue
 from kvchaos_sidecar.config.load import validate_fault_inject
+from kvchaos_sidecar.config.rule import Rule
 from kvchaos_sidecar.config.schema import Document, FaultInject
-from kvchaos_sidecar.faults.drop import Poison
-from kvchaos_sidecar.rules.ruleset import RuleSet
-from kvchaos_sidecar.rules.verdict import Call, Hit, Verdict
+from kvchaos_sidecar.faults.poison import Poison
+from kvchaos_sidecar.rules.call import Call
+from kvchaos_sidecar.rules.cap import Capper
+from kvchaos_sidecar.rules.rulebook import Listed, Rulebook
+from kvchaos_sidecar.rules.ruleset import RuleSet, Slot
+from kvchaos_sidecar.rules.verdict import Hit, Verdict
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +46,9 @@ class FaultSnapshot:
     halt_reason: str
     rules: Sequence[str]
     """Names of the further rules, in the order of evaluation."""
+    environment: str
+    production_allowed: bool
+    """Whether the configuration lets faults be armed in production."""
 
     @property
     def armed(self) -> bool:
@@ -64,7 +71,13 @@ class Governor:
     def __init__(self, document: Document, clock: Clock) -> None:
         """Starts with the rules of ``document`` as generation 1."""
         self._clock = clock
+        self._document = document
         self._base = document.fault_inject
+        self._book = Rulebook(clock)
+        self._book.put_document(document.rules)
+        self._capper = Capper(document.safety.cap, clock)
+        self._on_capped: Callable[[Call, Mapping[str, int]], None] = lambda call, capped: None
+        self._on_expired: Callable[[Sequence[str]], None] = lambda names: None
         self._runtime: dict[str, RuntimeValue] = {}
         self._generation = 0
         self._epoch = self._plan(None, {})
@@ -79,7 +92,13 @@ class Governor:
         """
         if self._halt_reason is not None:
             return None
-        return self._current().rules.judge(call)
+        verdict = self._current().rules.judge(call)
+        if verdict is None or not (verdict.strikes or self._document.safety.cap.share_of_keys):
+            return verdict
+        limited = self._capper.limit(call, verdict)
+        if limited.capped:
+            self._on_capped(call, limited.capped)
+        return limited.verdict
 
     def explain(self, call: Call) -> tuple[int, Sequence[Hit]]:
         """The generation, and every reason for every position that it would hit if not halted."""
@@ -99,7 +118,9 @@ class Governor:
             generation=rules.generation,
             halted=self._halt_reason is not None,
             halt_reason=self._halt_reason or "",
-            rules=tuple(rule.name for rule in rules.rules),
+            rules=self._names_in_force(rules.slots),
+            environment=self._document.environment,
+            production_allowed=self._document.safety.allow_production,
         )
 
     def runtime_values(self) -> Mapping[str, RuntimeValue]:
@@ -108,10 +129,53 @@ class Governor:
         return {name: held for name, held in self._runtime.items() if held.ends_at > now}
 
     def apply_document(self, document: Document) -> bool:
-        """Puts another document's rules under the runtime values. True when that changed what is in force."""
+        """Puts another document's rules under the runtime changes. True when other faults are in force."""
         self.expire()
+        if document.safety.cap != self._document.safety.cap:
+            self._capper = Capper(document.safety.cap, self._clock)
+        self._document = document
         self._base = document.fault_inject
+        self._book.put_document(document.rules)
         return self._replan()
+
+    def rules(self) -> Sequence[Listed]:
+        """Every further rule, in order, disabled ones too."""
+        return self._book.listing()
+
+    def add_rules(self, rules: Sequence[Rule], time_to_live: timedelta | None = None) -> bool:
+        """Adds rules behind those in force, all or none.
+
+        Raises:
+            ConfigError: a name is taken, or rules may not be armed here. Nothing has changed.
+        """
+        self._require_permission(rules=True)
+        ends_at = self._end_of(time_to_live)
+        self.expire()
+        self._book.add(rules, ends_at)
+        return self._replan()
+
+    def remove_rule(self, name: str) -> bool:
+        """Removes a rule that was added at runtime. Raises ConfigError when it was not."""
+        self.expire()
+        self._book.remove(name)
+        return self._replan()
+
+    def switch_rule(self, name: str, on: bool, time_to_live: timedelta | None = None) -> bool:
+        """Enables or disables a rule. Raises ConfigError when there is none, or it may not be armed here."""
+        if on:
+            self._require_permission(rules=True)
+        ends_at = self._end_of(time_to_live)
+        self.expire()
+        self._book.switch(name, on, ends_at)
+        return self._replan()
+
+    def on_expired(self, callback: Callable[[Sequence[str]], None]) -> None:
+        """Whom to tell the names of runtime changes whose time is over."""
+        self._on_expired = callback
+
+    def on_capped(self, callback: Callable[[Call, Mapping[str, int]], None]) -> None:
+        """Whom to tell how many keys the cap spared, by rule."""
+        self._on_capped = callback
 
     def set_faults(
         self,
@@ -135,6 +199,8 @@ class Governor:
         }
         named = {name: value for name, value in given.items() if value is not None}
         checked = validate_fault_inject(named)
+        if checked.arms:
+            self._require_permission(rules=False)
         ends_at = self._end_of(time_to_live)
         self.expire()
         before = self._runtime
@@ -144,22 +210,26 @@ class Governor:
     def reset(self) -> bool:
         """Drops every runtime value. Does not resume a halt. True when there was one."""
         self.expire()
-        had_values = bool(self._runtime)
+        had_values = self._book.reset() or bool(self._runtime)
         self._runtime = {}
         self._replan()
         return had_values
 
     def expire(self) -> bool:
-        """Forgets the runtime values whose time is over and tells the subscribers. True when there was one.
+        """Forgets the runtime changes whose time is over and tells the subscribers. True when there was one.
 
         They stop having an effect at their end, with or without this.
         """
-        ended = self._runtime.keys() - self.runtime_values().keys()
+        ended = [
+            *sorted(self._runtime.keys() - self.runtime_values().keys()),
+            *self._book.expire(self._clock.monotonic()),
+        ]
         if not ended:
             return False
-        log.info("runtime values ended: %s", ", ".join(sorted(ended)))
+        log.info("runtime changes ended: %s", ", ".join(ended))
         self._runtime = dict(self.runtime_values())
-        before, self._epoch = self._epoch, self._current()
+        before, self._epoch = self._epoch, self._plan(self._current().rules, self._runtime)
+        self._on_expired(ended)
         if self._epoch.rules is not before.rules:
             self._notify()
         return True
@@ -199,17 +269,32 @@ class Governor:
         return changed
 
     def _plan(self, before: RuleSet | None, runtime: Mapping[str, RuntimeValue]) -> _Epoch:
+        return self._plan_from(before, runtime, self._book.slots())
+
+    def _plan_from(
+        self, before: RuleSet | None, runtime: Mapping[str, RuntimeValue], slots: tuple[Slot, ...]
+    ) -> _Epoch:
         faults = self._base.model_copy(update={name: held.value for name, held in runtime.items()})
-        rules = before if before and before.fault_inject == faults else self._number(faults)
+        unchanged = before and before.fault_inject == faults and before.slots == slots
+        rules = before if before and unchanged else self._number(faults, slots)
         ends_at = min((held.ends_at for held in runtime.values()), default=math.inf)
         if math.isinf(ends_at):
             return _Epoch(rules)
         remaining = {name: held for name, held in runtime.items() if held.ends_at > ends_at}
-        return _Epoch(rules, ends_at, self._plan(rules, remaining))
+        return _Epoch(rules, ends_at, self._plan_from(rules, remaining, slots))
 
-    def _number(self, faults: FaultInject) -> RuleSet:
+    def _number(self, faults: FaultInject, slots: Sequence[Slot]) -> RuleSet:
         self._generation += 1
-        return RuleSet(self._generation, faults)
+        return RuleSet(self._generation, faults, slots, self._clock)
+
+    def _names_in_force(self, slots: Sequence[Slot]) -> tuple[str, ...]:
+        now = self._clock.monotonic()
+        return tuple(slot.rule.name for slot in slots if slot.begins <= now < slot.ends)
+
+    def _require_permission(self, rules: bool) -> None:
+        refusal = self._document.refusal_to_arm(rules)
+        if refusal:
+            raise ConfigError([refusal])
 
     def _end_of(self, time_to_live: timedelta | None) -> float:
         if time_to_live is None:

@@ -4,35 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
-from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.faults.contract import Fault
-
-
-class Operation(StrEnum):
-    """The calls of the L2 interface that a rule can name."""
-
-    STORE = "store"
-    LOOKUP = "lookup"
-    LOAD = "load"
-    UNLOCK = "unlock"
-    DELETE = "delete"
-    LIST = "list"
-    USAGE = "usage"
-    CONNECT = "connect"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One batch as the rules see it."""
-
-    operation: Operation
-    keys: Sequence[ObjectKey]
-    sizes: Sequence[int] = ()
-    """Bytes of each object where the call carries them."""
-    client_name: str = ""
-    session: str = ""
+from kvchaos_sidecar.rules.strike import Strike
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +16,7 @@ class Hit:
     position: int
     rule: str
     reason: str
-    """"rate", "index" or "tail_ratio"."""
+    """What selected it: "rate", "index", "tail_ratio", "match", "nth" and so on."""
     fault: Fault
     detail: str = ""
     """The numbers behind it, for a person; filled only when a call is explained."""
@@ -50,10 +24,19 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The hits in one batch, by one generation of rules."""
+    """What happens to one batch, by one generation of rules."""
 
     generation: int
     evaluated: Mapping[str, int]
     """Keys that each rule looked at."""
-    hits: Sequence[Hit]
-    """Ordered by rule, then position."""
+    strikes: Sequence[Strike]
+    """What each rule that fires does, in the order in which the rules apply."""
+
+    @property
+    def hits(self) -> Sequence[Hit]:
+        """Ordered by rule, then position."""
+        return [
+            Hit(position, strike.rule, reason, strike.fault)
+            for strike in self.strikes
+            for position, reason in zip(strike.positions, strike.reasons, strict=True)
+        ]

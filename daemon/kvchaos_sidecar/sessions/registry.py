@@ -105,6 +105,16 @@ class SessionRegistry:
         for session in self.all():
             session.notify()
 
+    def release_held(self) -> None:
+        """Lets every call go on that a fault keeps waiting."""
+        for session in self.all():
+            session.holds.release()
+
+    @property
+    def held_total(self) -> int:
+        """Calls that a fault keeps waiting, over all sessions."""
+        return sum(session.holds.count for session in self.all())
+
     @property
     def locks_total(self) -> int:
         """Locks held, over all sessions."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.clock import Clock
+from kvchaos_sidecar.sessions.holds import Holds
 from kvchaos_sidecar.sessions.locks import LockTable
 from kvchaos_sidecar.sessions.tickets import LoadTicket, StoreTicket, TicketTable
 from kvchaos_sidecar.sessions.token import HandoffToken
@@ -30,6 +31,8 @@ class EndReason(StrEnum):
     """The client cancelled OpenSession, was killed or became unreachable."""
     HANDOFF_LOST = "handoff_lost"
     """The client's handoff connection ended."""
+    RESET = "reset"
+    """A fault rule reset the connection, or played a restart."""
     DRAINED = "drained"
     """The daemon is about to end."""
 
@@ -60,6 +63,7 @@ class Session:
         opened_at: seconds since the epoch.
         uid: user id of the client's process, from the handoff connection; -1 when unknown.
         handoff: the client's handoff connection, once it has one.
+        holds: its calls that a fault keeps waiting.
         end_reason: None while the session is open.
     """
 
@@ -75,6 +79,7 @@ class Session:
         self.locks = LockTable(clock, limits.lock_ttl_s, give_back_locks)
         self.loads: TicketTable[LoadTicket] = TicketTable(clock, limits.grant_ttl_s)
         self.stores: TicketTable[StoreTicket] = TicketTable(clock, limits.grant_ttl_s)
+        self.holds = Holds()
         self.end_reason: EndReason | None = None
         self._news = asyncio.Event()
 
@@ -106,6 +111,7 @@ class Session:
         """Gives back everything. The handoff connection goes first: a client whose Release can still be sent
         has read its bytes while it held them."""
         self.end_reason = reason
+        self.holds.close()
         if self.handoff is not None:
             self.handoff.close()
         self.loads.close()

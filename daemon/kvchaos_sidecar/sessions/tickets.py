@@ -11,6 +11,8 @@ from kvchaos.results import Result
 from kvchaos_sidecar.backends.contract import ReadLease, WriteLease
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.errors import TicketInUse, UnknownSession, UnknownTicket
+from kvchaos_sidecar.rules.call import Call
+from kvchaos_sidecar.rules.strike import Strike
 
 LeaseT = TypeVar("LeaseT", ReadLease, WriteLease)
 
@@ -103,6 +105,7 @@ class StoreTicket(Ticket[WriteLease]):
     Attributes:
         received: inline transport: bytes written so far, by position.
         failures: inline transport: why positions could not be written.
+        judged: the call that prepared the store, and what was decided about it; None for nothing.
     """
 
     def __init__(
@@ -111,6 +114,7 @@ class StoreTicket(Ticket[WriteLease]):
         super().__init__(request_id, inline, discard)
         self.received: dict[int, int] = {}
         self.failures: dict[int, Result] = {}
+        self.judged: tuple[Call, Sequence[Strike]] | None = None
 
     def agreed_length(self, position: int, claimed: int) -> int:
         """The bytes written at a position; 0, which no object has, when client and daemon disagree."""

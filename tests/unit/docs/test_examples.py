@@ -7,22 +7,23 @@ import os
 
 from docs.examples.dictionary import DictionaryBackend
 from docs.examples.not_found import NotFound
+from tests.harness.judged_batch import judged_batch
 
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
 from kvchaos_sidecar.backends.contract import ReadLease, WriteLease
 from kvchaos_sidecar.backends.staging import StagingArea
-from kvchaos_sidecar.faults.plan import BatchPlan
 
 KEY = ObjectKey(b"k" * 32, "model", 0)
 DATA = b"some kv bytes"
 
 
 def test_the_fault_settles_its_key_and_leaves_the_others() -> None:
-    plan = BatchPlan(3)
-    NotFound().apply(1, plan)
-    assert plan.settled == {1: Result.NOT_FOUND}
-    assert list(plan.open_positions()) == [0, 2]
+    batch = judged_batch([NotFound()], {0: [1]}, keys=3)
+    asyncio.run(batch.before())
+    assert list(batch.open_positions()) == [0, 2]
+    batch.take_answers([], [])
+    assert batch.result(1) is Result.NOT_FOUND
 
 
 def test_the_backend_keeps_and_deletes_an_object() -> None:

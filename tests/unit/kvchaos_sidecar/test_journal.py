@@ -4,7 +4,9 @@ from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.clock import ManualClock
 from kvchaos_sidecar.faults.drop import Drop
 from kvchaos_sidecar.journal import Journal, Watcher
-from kvchaos_sidecar.rules.verdict import Call, Hit, Operation, Verdict
+from kvchaos_sidecar.rules.call import Call, Operation
+from kvchaos_sidecar.rules.strike import Strike
+from kvchaos_sidecar.rules.verdict import Verdict
 
 CALL = Call(
     Operation.LOAD,
@@ -15,9 +17,10 @@ CALL = Call(
 
 
 def verdict(*hits: tuple[int, str]) -> Verdict:
-    return Verdict(
-        3, {"fault_inject": 8}, [Hit(position, "fault_inject", why, Drop()) for position, why in hits]
-    )
+    if not hits:
+        return Verdict(3, {"fault_inject": 8}, [])
+    positions, reasons = zip(*hits, strict=True)
+    return Verdict(3, {"fault_inject": 8}, [Strike("fault_inject", Drop(), positions, reasons)])
 
 
 def fill(journal: Journal, count: int) -> None:

@@ -7,7 +7,8 @@ from kvchaos_sidecar.config.load import validate
 from kvchaos_sidecar.faults.drop import Drop
 from kvchaos_sidecar.metrics import Metrics, is_armed
 from kvchaos_sidecar.rules.governor import Governor
-from kvchaos_sidecar.rules.verdict import Hit, Verdict
+from kvchaos_sidecar.rules.strike import Strike
+from kvchaos_sidecar.rules.verdict import Verdict
 from kvchaos_sidecar.sessions.session import EndReason
 
 
@@ -73,11 +74,8 @@ def test_every_name_has_the_prefix_and_every_counter_its_ending(
 
 
 def test_a_verdict_counts_per_rule_and_reason(registry: CollectorRegistry, metrics: Metrics) -> None:
-    hits = [
-        Hit(position, "fault_inject", reason, Drop())
-        for position, reason in enumerate(["rate", "rate", "index"])
-    ]
-    metrics.judged(Verdict(1, {"fault_inject": 8}, hits))
+    strike = Strike("fault_inject", Drop(), [0, 1, 2], ["rate", "rate", "index"])
+    metrics.judged(Verdict(1, {"fault_inject": 8}, [strike]))
     fired = {"rule": "fault_inject", "reason": "rate"}
     assert registry.get_sample_value("kvchaos_rule_evaluated_total", {"rule": "fault_inject"}) == 8
     assert registry.get_sample_value("kvchaos_rule_fired_total", {**fired, "fault": "drop"}) == 2
@@ -87,10 +85,11 @@ def test_a_verdict_counts_per_rule_and_reason(registry: CollectorRegistry, metri
 def test_failures_of_the_store_are_counted_apart_from_misses_and_drops(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
-    metrics.keys("load", [Result.OK, Result.NOT_FOUND, Result.DROPPED, Result.IO_ERROR, Result.IO_ERROR])
+    metrics.keys("load", [Result.OK, Result.NOT_FOUND, Result.DROPPED, *[Result.IO_ERROR] * 3])
+    metrics.backend_failed([Result.OK, Result.NOT_FOUND, True, 4096, Result.IO_ERROR, Result.IO_ERROR])
     errors = {"backend": "fs", "result": "io_error"}
     assert registry.get_sample_value("kvchaos_backend_errors_total", errors) == 2
-    assert registry.get_sample_value("kvchaos_keys_total", {"op": "load", "result": "io_error"}) == 2
+    assert registry.get_sample_value("kvchaos_keys_total", {"op": "load", "result": "io_error"}) == 3
     assert (
         registry.get_sample_value("kvchaos_backend_errors_total", {**errors, "result": "not_found"}) is None
     )

@@ -16,7 +16,7 @@ from kvchaos_sidecar.backends.memory import MemoryBackend
 from kvchaos_sidecar.clock import ManualClock
 from kvchaos_sidecar.config.load import validate
 from kvchaos_sidecar.errors import InvalidRequest, TicketInUse
-from kvchaos_sidecar.faults.drop import Poison, PoisonKind
+from kvchaos_sidecar.faults.poison import Poison, PoisonKind
 from kvchaos_sidecar.journal import Journal
 from kvchaos_sidecar.metrics import Metrics
 from kvchaos_sidecar.plane import Answer, DataPlane
@@ -149,7 +149,7 @@ def test_lookup_store_and_delete_are_left_alone_by_faults_on_loads() -> None:
         async with world(rate=1.0) as here:
             assert list(await here.fill(KEYS)) == [Result.OK] * 5
             assert list((await here.plane.lookup(here.session, KEYS)).results) == [Result.OK] * 5
-            assert list((await here.plane.delete(KEYS)).freed_bytes) == [SIZE] * 5
+            assert list((await here.plane.delete(here.session, KEYS)).freed_bytes) == [SIZE] * 5
             assert here.plane.evaluated_total == 0
 
     asyncio.run(scenario())
@@ -175,7 +175,7 @@ def test_only_keys_that_are_present_are_locked_and_the_store_hears_of_the_end_of
             ok, absent = Result.OK, Result.NOT_FOUND
             assert list(answer.results) == [ok, absent, ok, ok]
             assert here.session.locks.total == 3
-            assert here.plane.unlock(here.session, [KEYS[0], KEYS[4]]) == 1
+            assert await here.plane.unlock(here.session, [KEYS[0], KEYS[4]]) == 1
             here.session.locks.close()
             await here.plane.settle(5.0)
             assert sorted(here.store.unlocked) == [KEYS[0], KEYS[0], KEYS[1]]

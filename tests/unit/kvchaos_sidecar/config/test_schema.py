@@ -6,7 +6,7 @@ import yaml
 
 from kvchaos_sidecar.config.load import parse_document
 from kvchaos_sidecar.config.schema import Document, json_schema
-from kvchaos_sidecar.faults.drop import Poison, PoisonKind
+from kvchaos_sidecar.faults.poison import Poison, PoisonKind
 
 BASE = "version: 1\nbackend: {type: fs, base_path: /data}\n"
 FULL = """

@@ -6,7 +6,7 @@ from kvchaos_sidecar.backends.contract import Extent, ReadLease
 from kvchaos_sidecar.clock import ManualClock
 from kvchaos_sidecar.config.load import validate
 from kvchaos_sidecar.errors import InvalidRequest
-from kvchaos_sidecar.faults.drop import Poison, PoisonKind
+from kvchaos_sidecar.faults.poison import Poison, PoisonKind
 from kvchaos_sidecar.rpc.convert import (
     extents_to_wire,
     faults_to_wire,

@@ -10,9 +10,12 @@ from tests.harness.shared import shared_file
 
 from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.config.schema import FaultInject
-from kvchaos_sidecar.faults.drop import Drop, Poison, PoisonKind
-from kvchaos_sidecar.rules.fault_inject import FaultInjectRule, bucket_function
-from kvchaos_sidecar.rules.verdict import Call, Operation
+from kvchaos_sidecar.faults.drop import Drop
+from kvchaos_sidecar.faults.poison import Poison, PoisonKind
+from kvchaos_sidecar.rules.call import Call, Operation
+from kvchaos_sidecar.rules.draw import bucket_function
+from kvchaos_sidecar.rules.fault_inject import FaultInjectRule
+from kvchaos_sidecar.rules.strike import Strike
 
 KEYS = [ObjectKey(bytes([number]) * 32, "model", 0) for number in range(8)]
 
@@ -28,7 +31,12 @@ keys = st.builds(
 
 
 def drops(rule: FaultInjectRule, batch: Sequence[ObjectKey]) -> list[int]:
-    return [hit.position for hit in rule.evaluate(Call(Operation.LOAD, batch))]
+    found = strike(rule, batch)
+    return list(found.positions) if found else []
+
+
+def strike(rule: FaultInjectRule, batch: Sequence[ObjectKey]) -> Strike | None:
+    return rule.evaluate(Call(Operation.LOAD, batch), range(len(batch))).strike
 
 
 def vectors() -> list[dict]:
@@ -65,11 +73,13 @@ def test_a_batch_is_dropped_as_lmcaches_own_adapter_drops_it(
 def test_a_position_is_counted_with_its_first_reason_and_explained_with_all() -> None:
     rule = FaultInjectRule(FaultInject(rate=1.0, gap_indices=[4, 2], gap_tail_ratios=[0.5, 0.0]))
     call = Call(Operation.LOAD, KEYS)
-    reasons = {hit.position: hit.reason for hit in rule.evaluate(call)}
+    found = strike(rule, KEYS)
+    assert found is not None
+    reasons = dict(zip(found.positions, found.reasons, strict=True))
     assert reasons == {
         0: "rate", 1: "rate", 2: "index", 3: "rate", 4: "tail_ratio", 5: "rate", 6: "rate", 7: "tail_ratio",
     }  # fmt: skip
-    explained = [(hit.reason, hit.detail) for hit in rule.explain(call) if hit.position == 4]
+    explained = [(hit.reason, hit.detail) for hit in rule.explain(call, range(8)) if hit.position == 4]
     assert [reason for reason, _ in explained] == ["tail_ratio", "index", "rate"]
     assert explained[0][1] == "round((1 - 0.5) * 7) = 4"
     assert explained[1][1] == "4 is in gap_indices"
@@ -78,12 +88,12 @@ def test_a_position_is_counted_with_its_first_reason_and_explained_with_all() ->
 
 def test_explaining_finds_exactly_the_positions_that_are_dropped() -> None:
     rule = FaultInjectRule(FaultInject(rate=0.4, seed=3, gap_indices=[1], gap_tail_ratios=[0.2]))
-    explained = {hit.position for hit in rule.explain(Call(Operation.LOAD, KEYS))}
+    explained = {hit.position for hit in rule.explain(Call(Operation.LOAD, KEYS), range(8))}
     assert sorted(explained) == drops(rule, KEYS)
 
 
 def test_a_key_is_dropped_from_the_rate_on_that_is_above_its_bucket() -> None:
-    bucket = bucket_function(0)(KEYS[0])
+    bucket = bucket_function("0")(KEYS[0])
     at_the_boundary, just_above = (FaultInject(rate=(bucket + step) / 1e6) for step in (0.5, 1.5))
     assert drops(FaultInjectRule(at_the_boundary), KEYS[:1]) == []
     assert drops(FaultInjectRule(just_above), KEYS[:1]) == [0]
@@ -91,9 +101,10 @@ def test_a_key_is_dropped_from_the_rate_on_that_is_above_its_bucket() -> None:
 
 def test_a_drop_carries_the_configured_poison() -> None:
     rule = FaultInjectRule(FaultInject(gap_indices=[0], poison={"byte": 9}))
-    (hit,) = rule.evaluate(Call(Operation.LOAD, KEYS))
-    assert hit.fault == Drop(Poison(PoisonKind.BYTE, 9))
-    assert hit.rule == "fault_inject"
+    found = strike(rule, KEYS)
+    assert found is not None
+    assert found.fault == Drop(poison=Poison(PoisonKind.BYTE, 9))
+    assert (found.rule, found.positions) == ("fault_inject", [0])
 
 
 def test_positions_beyond_the_batch_are_not_dropped() -> None:

@@ -8,8 +8,8 @@ from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.clock import ManualClock
 from kvchaos_sidecar.config.load import parse_document
 from kvchaos_sidecar.config.schema import Document
+from kvchaos_sidecar.rules.call import Call, Operation
 from kvchaos_sidecar.rules.governor import FaultSnapshot, Governor
-from kvchaos_sidecar.rules.verdict import Call, Operation
 
 CALL = Call(Operation.LOAD, [ObjectKey(bytes([number]) * 32, "model", 0) for number in range(8)])
 
