@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
@@ -83,6 +84,14 @@ def http_status(daemon: InProcessSidecar, path: str) -> int:
             return int(answer.status)
     except urllib.error.HTTPError as error:
         return error.code
+
+
+def refusal_of_lookup(session: WireSession) -> str:
+    try:
+        session.lookup([])
+    except grpc.RpcError as error:
+        return str(error)
+    return ""
 
 
 def test_control_and_probes_answer_while_every_load_hangs(
@@ -193,11 +202,15 @@ def test_what_comes_after_the_session_ended_goes_straight_back(
         assert files_open_in(store_path) == 0
 
 
-def test_the_daemon_ends_while_loads_hang(store: HangingStore) -> None:
+def test_a_daemon_that_ends_takes_no_new_calls_and_waits_for_no_load_that_hangs(store: HangingStore) -> None:
     daemon = InProcessSidecar(store)
     with WireSession(daemon.cache_target) as session:
         daemon.run(store.hang())
         load = session.stub.Load.future(session.load_request(make_keys(1), 1, 1, INLINE))
         eventually(lambda: store.waiting == 1)
-        daemon.close()
+        ending = threading.Thread(target=daemon.close)
+        ending.start()
+        eventually(lambda: "shutting down" in refusal_of_lookup(session), "new calls are refused")
+        assert not load.done()
+        ending.join()
         assert load.exception(TIMEOUT_S) is not None

@@ -94,7 +94,7 @@ def test_a_store_that_cannot_be_used_exits_with_1_and_opens_nothing(short_path: 
 
 @pytest.mark.parametrize("listener", ["http", "cache", "control"])
 def test_a_port_in_use_is_named(short_path: Path, listener: str) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.create_server(("127.0.0.1", 0), reuse_port=True) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         refused = run("--config", config_of(short_path), f"--listen-{listener}", address)
     assert refused.returncode == 1

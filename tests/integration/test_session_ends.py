@@ -47,6 +47,12 @@ def held(sidecar: SidecarProcess) -> tuple[float, float, float]:
     return tuple(metrics.value(f"kvchaos_{name}") for name in ("sessions", "locks", "grants"))  # type: ignore[return-value]
 
 
+def objects_open(sidecar: SidecarProcess, store_path: Path) -> int:
+    """Descriptors that the daemon has open in its store, without the directory itself."""
+    links = Path(f"/proc/{sidecar.process.pid}/fd").iterdir()
+    return sum(os.path.dirname(os.readlink(link)) == str(store_path) for link in links)
+
+
 @pytest.mark.parametrize("transport", ["handoff", "inline"])
 def test_a_client_killed_in_mid_load_and_mid_store_leaves_nothing(
     sidecar: SidecarProcess, store_path: Path, transport: str
@@ -57,15 +63,17 @@ def test_a_client_killed_in_mid_load_and_mid_store_leaves_nothing(
     files = sorted(os.listdir(store_path))
     with held_client(sidecar.cache_target, transport) as client:
         assert held(sidecar) == (1, len(STORED), len(STORED) + len(UNFINISHED))
+        assert objects_open(sidecar, store_path) == len(STORED) + len(UNFINISHED)
         client.send_signal(signal.SIGKILL)
         eventually(lambda: held(sidecar) == (0, 0, 0), "everything is given back")
+        eventually(lambda: objects_open(sidecar, store_path) == 0, "everything is closed")
     with WireSession(sidecar.cache_target) as session:
         assert session.lookup(UNFINISHED) == [Result.NOT_FOUND] * len(UNFINISHED)
         assert session.lookup(STORED) == [Result.OK] * len(STORED)
     assert sorted(os.listdir(store_path)) == files
 
 
-def test_a_clean_close_gives_everything_back(sidecar: SidecarProcess) -> None:
+def test_a_clean_close_gives_everything_back(sidecar: SidecarProcess, store_path: Path) -> None:
     keys = make_keys(3)
     with WireSession(sidecar.cache_target).connect_handoff() as session:
         session.store_objects(keys, [b"x"] * 3)
@@ -76,6 +84,7 @@ def test_a_clean_close_gives_everything_back(sidecar: SidecarProcess) -> None:
         close = cache_pb2.CloseSessionRequest(session_id=session.id)
         session.stub.CloseSession(close, timeout=TIMEOUT_S)
         assert held(sidecar) == (0, 0, 0)
+        eventually(lambda: objects_open(sidecar, store_path) == 0, "everything is closed")
         assert list(session.stream) == []
         session.stub.CloseSession(close, timeout=TIMEOUT_S)
     assert sidecar.metrics().value("kvchaos_sessions_ended_total", reason="closed") == 1
