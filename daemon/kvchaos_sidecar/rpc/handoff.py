@@ -33,6 +33,8 @@ MAX_PACKET_BYTES = 64 * 1024
 HELLO_TIMEOUT_S = 5.0
 _BACKLOG = 128
 _RETRY_S = 0.01
+_ACCEPT_RETRY_S = 1.0
+"""Long enough that a process without descriptors left does not fill its log."""
 _CREDENTIALS = struct.Struct("3i")
 
 Released = Callable[[Session, LoadTicket, Sequence[int]], None]
@@ -211,7 +213,7 @@ class HandoffListener:
                 accepted, _ = await loop.sock_accept(self._socket)
             except OSError as error:
                 log.warning("cannot accept a handoff connection: %s", error)
-                await asyncio.sleep(_RETRY_S)
+                await asyncio.sleep(_ACCEPT_RETRY_S)
                 continue
             self._tasks.spawn("handoff-connection", self._serve(HandoffConnection(accepted)))
 
