@@ -58,10 +58,11 @@ class SidecarProcess:
         backend: Mapping[str, object],
         fault_inject: Mapping[str, object] | None = None,
         arguments: Sequence[str] = (),
-        environment: Mapping[str, str] | None = None,
+        variables: Mapping[str, str] | None = None,
         **document: Any,
     ) -> None:
-        """``document`` gives further parts of the configuration; its ``listen`` is laid over the defaults."""
+        """``document`` gives further parts of the configuration; its ``listen`` is laid over the defaults.
+        ``variables`` are laid over the environment of this process."""
         self.directory = Path(tempfile.mkdtemp(prefix="kvc-", dir="/tmp"))
         self.directory.chmod(0o755)
         self.config_path = self.directory / "sidecar.yaml"
@@ -72,7 +73,7 @@ class SidecarProcess:
             **document.pop("listen", {}),
         }
         self._arguments = list(arguments)
-        self._environment = environment
+        self._variables = variables
         self.document: dict[str, Any] = {
             "version": 1,
             "listen": listen,
@@ -157,4 +158,4 @@ class SidecarProcess:
     def _spawn(self) -> ManagedProcess:
         program = str(Path(sys.executable).parent / "kvchaos-sidecar")
         command = [program, "--config", str(self.config_path), *self._arguments]
-        return ManagedProcess(command, self.directory / "sidecar.log", self._environment)
+        return ManagedProcess(command, self.directory / "sidecar.log", self._variables)
