@@ -54,8 +54,12 @@ class HostedAdapter:
         found = await self._lookups.run(lambda: self._adapter.submit_lookup_and_lock_task(theirs, {}))
         return [found.test(position) for position in range(len(keys))]
 
-    def unlock(self, keys: Sequence[ObjectKey]) -> None:
-        """Takes one lock from each key, soon."""
+    async def unlock(self, keys: Sequence[ObjectKey]) -> None:
+        """Takes one lock from each key."""
+        await self._read_thread.call(lambda: self._adapter.submit_unlock(to_lmcache(keys)))
+
+    def unlock_soon(self, keys: Sequence[ObjectKey]) -> None:
+        """As :meth:`unlock`, beside the traffic."""
         self._read_thread.post(lambda: self._adapter.submit_unlock(to_lmcache(keys)))
 
     async def load(self, keys: Sequence[ObjectKey], objects: Sequence[HostObject]) -> list[bool]:

@@ -38,8 +38,9 @@ from kvchaos_sidecar.backends.staging import StagedObject, StagedRead, StagedWri
 
 DEFAULT_TIMEOUT_S = 30.0
 START_TIMEOUT_S = 60.0
-CLOSE_TIMEOUT_S = 10.0
-_PATIENCE_AT_CLOSE_S = 5.0
+DEFAULT_CLOSE_TIMEOUT_S = 5.0
+_NOBODYS_KEY = ObjectKey(b"kvchaos", "kvchaos", 0)
+"""Looked up at the start: several adapters find out only then that their store is not there."""
 
 _log = logging.getLogger(__name__)
 
@@ -61,13 +62,18 @@ class LMCacheBackend(Backend):
     type_name = "lmcache"
 
     def __init__(
-        self, inner: Mapping[str, Any], staging: StagingArea, timeout_s: float = DEFAULT_TIMEOUT_S
+        self,
+        inner: Mapping[str, Any],
+        staging: StagingArea,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        close_timeout_s: float = DEFAULT_CLOSE_TIMEOUT_S,
     ) -> None:
         """
         Args:
             inner: the adapter's spec, as ``--l2-adapter`` of LMCache takes it.
             staging: memory for objects on their way; the backend closes it.
             timeout_s: how long a call may take, in seconds.
+            close_timeout_s: how long its last calls may take when it is closed, and then its closing.
 
         Raises:
             ConfigError: the spec is wrong, or asks for what only the cache server can do.
@@ -76,6 +82,7 @@ class LMCacheBackend(Backend):
         self.description = f"LMCache's {self._spec.type_name} adapter"
         self._staging = staging
         self._calls = BoundedCalls(self.description, timeout_s)
+        self._close_timeout_s = close_timeout_s
         self._locks: Counter[ObjectKey] = Counter()
         self._sizes: dict[ObjectKey, int] = {}
         self._made: _Running | None = None
@@ -99,17 +106,22 @@ class LMCacheBackend(Backend):
         adapter = HostedAdapter(hosted.adapter)
         adapter.on_deleted(self._forget_size)
         self._made = _Running(adapter, Transfers(adapter, hosted.memory), hosted.eviction)
-        self.capacity_bytes = (await self.usage()).capacity_bytes
         if hosted.eviction is not None:
             hosted.eviction.start()
+        try:
+            self.capacity_bytes = (await self.usage()).capacity_bytes
+            await self.contains([_NOBODYS_KEY])
+        except BackendError as error:
+            await self.close()
+            raise BackendError(f"{PLACE}: {error}") from error
 
     async def close(self) -> None:
         running, self._made = self._made, None
         if running is None:
             return
-        await self._calls.close(_PATIENCE_AT_CLOSE_S)
+        await self._calls.close(self._close_timeout_s)
         try:
-            async with asyncio.timeout(CLOSE_TIMEOUT_S):
+            async with asyncio.timeout(self._close_timeout_s):
                 await running.adapter.close(running.eviction)
         except Exception as error:
             _log.warning("%s did not close: %r", self.description, error)
@@ -129,7 +141,7 @@ class LMCacheBackend(Backend):
             return []
         adapter = self._running.adapter
         found = await self._calls.run(
-            adapter.lookup_and_lock(keys), lambda found: adapter.unlock(_where(found, keys))
+            adapter.lookup_and_lock(keys), lambda found: adapter.unlock_soon(_where(found, keys))
         )
         self._locks.update(_where(found, keys))
         return found
@@ -140,7 +152,7 @@ class LMCacheBackend(Backend):
             if self._locks[key] <= 0:
                 del self._locks[key]
         if self._made is not None:
-            self._made.adapter.unlock(keys)
+            self._made.adapter.unlock_soon(keys)
 
     async def open_reads(self, keys: Sequence[ObjectKey], sizes: Sequence[int]) -> list[ReadLease | Result]:
         found = await self._locked_or_found(keys)

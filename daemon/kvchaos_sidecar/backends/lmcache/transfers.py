@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
 from kvchaos_sidecar.backends.blocking import BlockingCalls
-from kvchaos_sidecar.backends.contract import ReadLease
+from kvchaos_sidecar.backends.contract import BackendError, ReadLease
 from kvchaos_sidecar.backends.lmcache.adapter import HostedAdapter
 from kvchaos_sidecar.backends.lmcache.in_flight import InFlight
 from kvchaos_sidecar.backends.lmcache.memory import AdapterMemory, Buffer
@@ -42,7 +42,7 @@ class Transfers:
         if not keys:
             return []
         found = await self._adapter.lookup_and_lock(keys)
-        self._adapter.unlock([key for key, there in zip(keys, found, strict=True) if there])
+        await self._adapter.unlock([key for key, there in zip(keys, found, strict=True) if there])
         return found
 
     async def load(self, keys: Sequence[ObjectKey], leases: Sequence[StagedRead]) -> list[ReadLease | Result]:
@@ -88,8 +88,10 @@ class Transfers:
     async def _load(
         self, keys: Sequence[ObjectKey], leases: Sequence[StagedRead]
     ) -> list[ReadLease | Result]:
-        buffers = await self._blocking.run(lambda: [self._memory.for_load(lease.view) for lease in leases])
-        with self._kept_when_cancelled(*leases, *buffers):
+        buffers = await self._blocking.run(
+            lambda: _borrow(self._memory.for_load, [lease.view for lease in leases])
+        )
+        with self._lent(buffers, leases):
             loaded = await self._adapter.load(keys, [buffer.memory_object for buffer in buffers])
         await self._blocking.run(partial(_land, buffers, loaded))
         failed = [position for position, whole in enumerate(loaded) if not whole]
@@ -108,11 +110,12 @@ class Transfers:
 
     async def _store(self, batch: Sequence[StagedObject]) -> list[Result]:
         keys = [staged.key for staged in batch]
-        buffers = await self._blocking.run(lambda: [self._memory.for_store(staged.view) for staged in batch])
-        with self._kept_when_cancelled(*batch, *buffers):
+        buffers = await self._blocking.run(
+            lambda: _borrow(self._memory.for_store, [staged.view for staged in batch])
+        )
+        with self._lent(buffers, batch):
             outcome = await self._adapter.store(keys, [buffer.memory_object for buffer in buffers])
-        for buffer in buffers:
-            buffer.release()
+        _release(buffers)
         if outcome.is_successful() and outcome.bytes_transferred() == sum(staged.size for staged in batch):
             return [Result.OK] * len(batch)
         # The outcome is one for the whole task, and adapters that are full skip keys and report success.
@@ -120,17 +123,35 @@ class Transfers:
         return [Result.OK if there else missing for there in await self.present(keys)]
 
     @contextmanager
-    def _kept_when_cancelled(self, *memory: object) -> Iterator[None]:
+    def _lent(self, buffers: Sequence[Buffer], owners: Sequence[object]) -> Iterator[None]:
+        """While the adapter has the buffers. Its caller releases them, unless the adapter has failed."""
         token = object()
-        self._never_given_back[token] = memory
+        self._never_given_back[token] = (*buffers, *owners)
         try:
             yield
         except asyncio.CancelledError:
             raise
         except BaseException:
+            _release(buffers)
             del self._never_given_back[token]
             raise
         del self._never_given_back[token]
+
+
+def _borrow(make: Callable[[memoryview], Buffer], views: Sequence[memoryview]) -> list[Buffer]:
+    buffers: list[Buffer] = []
+    try:
+        for view in views:
+            buffers.append(make(view))
+    except MemoryError as error:
+        _release(buffers)
+        raise BackendError(f"no memory for the adapter: {error}", Result.NO_SPACE) from error
+    return buffers
+
+
+def _release(buffers: Sequence[Buffer]) -> None:
+    for buffer in buffers:
+        buffer.release()
 
 
 def _land(buffers: Sequence[Buffer], loaded: Sequence[bool]) -> None:
