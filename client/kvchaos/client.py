@@ -142,6 +142,11 @@ class L2Client:
         return self._keeper.sessions_opened
 
     @property
+    def connection_attempts(self) -> int:
+        """How often opening a session has been tried so far."""
+        return self._keeper.attempts
+
+    @property
     def cause(self) -> KVChaosError:
         """Why there is no session, or why the last one ended."""
         return self._keeper.cause

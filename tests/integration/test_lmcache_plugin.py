@@ -3,6 +3,7 @@
 Every test of the first part runs against both, so LMCache's own adapter says what is right.
 """
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -312,18 +313,21 @@ def test_a_submit_never_raises_whatever_it_is_given(plugin: Driver) -> None:
     assert plugin.store(make_keys(1), make_objects(1, SIZE)).is_successful()
 
 
-def test_more_keys_than_a_batch_may_have_are_deleted_and_unlocked(
-    plugin: Driver, sidecar: SidecarProcess
-) -> None:
-    keys = make_keys(10_001)
-    assert plugin.store(keys[:10_000], make_objects(10_000, 8)).is_successful()
-    assert plugin.store(keys[10_000:], make_objects(1, 8)).is_successful()
-    plugin.lookup(keys[:10_000])
-    plugin.lookup(keys[10_000:])
-    plugin.adapter.submit_unlock(keys)
-    eventually(lambda: sidecar.metrics().value("kvchaos_locks") == 0)
-    plugin.adapter.delete(keys)
-    assert plugin.adapter.get_usage().total_bytes_used == 0
+def test_more_keys_than_a_batch_may_have_are_deleted_and_unlocked() -> None:
+    with (
+        tempfile.TemporaryDirectory(dir="/dev/shm") as memory,
+        SidecarProcess({"type": "fs", "base_path": memory}) as sidecar,
+    ):
+        adapter = make_adapter(plugin_spec(sidecar.cache_target, timeout_s=90))
+        driver, keys = Driver(adapter), make_keys(10_001)
+        for batch in (keys[:10_000], keys[10_000:]):
+            assert driver.store(batch, make_objects(len(batch), 8)).is_successful()
+            driver.lookup(batch)
+        adapter.submit_unlock(keys)
+        eventually(lambda: sidecar.metrics().value("kvchaos_locks") == 0)
+        adapter.delete(keys)
+        assert adapter.get_usage().total_bytes_used == 0
+        adapter.close()
 
 
 def test_closing_twice_is_no_error_and_leaves_nothing_behind(sidecar: SidecarProcess) -> None:

@@ -233,14 +233,14 @@ def test_a_wrong_address_is_named_and_everything_misses(
     assert target in warnings[0]
 
 
-def test_attempts_to_connect_are_bounded(connect: Connect) -> None:
-    """Each failed attempt doubles the pause, so that attempts in a time are few however quickly they fail."""
+def test_using_it_while_it_is_away_makes_no_more_attempts_to_connect(connect: Connect) -> None:
+    """How far apart attempts are is in the tests of Backoff; tasks neither add any nor wait for one."""
     driver = connect("unix:/nowhere/cache.sock")
     everything_misses(driver)
-    attempts = driver.adapter._client._keeper.attempts
+    attempts = driver.adapter.report_status()["connection_attempts"]
     for _ in range(200):
         assert driver.lookup(make_keys(1)) == []
-    assert driver.adapter._client._keeper.attempts <= attempts + 3
+    assert driver.adapter.report_status()["connection_attempts"] <= attempts + 3
 
 
 def test_a_full_store_is_told_once_and_again_when_it_happens_again(

@@ -35,6 +35,8 @@ from kvchaos.session import Session
 logger = init_logger(__name__)
 
 CLOSE_TIMEOUT_S = 5.0
+DELETE_BATCH_KEYS = 1_000
+"""Small, so that what was deleted is told to the listeners even when time runs out before the rest."""
 
 
 class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache carries no types
@@ -154,8 +156,8 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
     def delete(self, keys: list[ObjectKey]) -> None:
         """Deletes the keys and tells the listeners which were there. Waits at most ``timeout_s``."""
         deadline = time.monotonic() + self._config.timeout_s
-        for start in range(0, len(keys), MAX_BATCH_KEYS):
-            batch = keys[start : start + MAX_BATCH_KEYS]
+        for start in range(0, len(keys), DELETE_BATCH_KEYS):
+            batch = keys[start : start + DELETE_BATCH_KEYS]
             try:
                 deleted = self._client.delete(batch, max(0.0, deadline - time.monotonic())).result()
             except (KVChaosError, ValueError) as error:
@@ -219,6 +221,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
             "type": type(self).__name__,
             "target": self._config.target,
             "session": facts.short_id if facts and connected else None,
+            "connection_attempts": self._client.connection_attempts,
             "sessions_opened": self._client.sessions_opened,
             "reconnects": max(0, self._client.sessions_opened - 1),
             "last_error": None if connected else str(self._client.cause),

@@ -347,7 +347,7 @@ def test_a_daemon_that_is_not_there_is_told_once_and_found_when_it_comes(directo
         assert not client.wait_connected()
         with pytest.raises(SidecarUnavailable, match="no session with the sidecar"):
             client.lookup_and_lock(KEYS).result()
-        eventually(lambda: client._keeper.attempts > 5)
+        eventually(lambda: client.connection_attempts > 5)
         assert len(record.changes) == 1
         assert "No such file" in record.changes[0]
         daemon = ScriptedDaemon(directory)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from tests.harness.scripted_daemon import open_descriptors
+from tests.harness.waiting import eventually
 
 from kvchaos.errors import HandoffRefused, SidecarUnavailable
 from kvchaos.handoff import Delivery, HandoffConnection, connect_handoff
@@ -103,8 +104,9 @@ def test_what_comes_after_the_wait_is_over_is_closed(peer: Peer, files: list[int
     before = open_descriptors()
     delivery = peer.connection.open_delivery(1)
     peer.send(1, files[:1])
-    with pytest.raises(SidecarUnavailable, match="expected descriptors 0 to 1"):
-        delivery.take(2, 0.05)
+    eventually(lambda: len(open_descriptors()) > len(before))
+    with pytest.raises(SidecarUnavailable, match=r"expected descriptors 0 to 1, got \[0\]"):
+        delivery.take(2, 0.0)
     peer.connection.close_delivery(delivery)
     peer.send(1, files[1:])
     peer.released()
@@ -177,6 +179,7 @@ def test_reaching_the_limit_of_open_files_fails_the_load_and_leaks_nothing(tmp_p
 import os, resource, sys
 from tests.unit.kvchaos.test_handoff import Peer
 from tests.harness.scripted_daemon import open_descriptors
+from tests.harness.waiting import eventually
 from kvchaos.errors import SidecarUnavailable
 peer = Peer()
 delivery = peer.connection.open_delivery(1)
