@@ -48,5 +48,19 @@ test: setup system check docs
 demo: setup
 	@LMCACHE_LOG_LEVEL=ERROR $(BIN)/python -m deploy.demo
 
+# Everything (about 40 minutes), everything briefly (about 5), or one part: `make bench-adapters`.
+bench: setup bench-system
+	$(BIN)/python -m tests.bench
+
+bench-short: setup bench-system
+	$(BIN)/python -m tests.bench --short
+
+bench-%: setup bench-system
+	$(BIN)/python -m tests.bench $*
+
+bench-system: system
+	@command -v haproxy >/dev/null && command -v nginx >/dev/null && ls /usr/lib/nginx/modules/ngx_stream_module.so >/dev/null || \
+	  (apt-get update -qq && apt-get install -y -qq --no-install-recommends haproxy nginx libnginx-mod-stream)
+
 clean:
 	rm -rf $(VENV) .cache build dist
