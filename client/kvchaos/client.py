@@ -20,7 +20,7 @@ from kvchaos.deadline import Deadline
 from kvchaos.errors import InvalidKeyError, KVChaosError, SidecarError
 from kvchaos.keeper import SessionKeeper, SessionListener
 from kvchaos.keys import MAX_BATCH_KEYS, ObjectKey, encode_keys
-from kvchaos.load import Load, OnResult
+from kvchaos.load import Load, OnCompletion, OnResult
 from kvchaos.reports import (
     CacheStatus,
     Deleted,
@@ -187,6 +187,7 @@ class L2Client:
         buffers: Sequence[object],
         timeout_s: float | None = None,
         on_result: OnResult | None = None,
+        on_completion: OnCompletion | None = None,
     ) -> Future[list[Result]]:
         """Reads each object into its buffer; only those with OK arrived whole.
 
@@ -198,6 +199,8 @@ class L2Client:
             on_result: told positions and their outcome before the future is done, from threads of the client:
                 first every key that the daemon refuses, then each object as it arrives whole. Reads that fail
                 show only in the future. It must be quick and must not raise.
+            on_completion: told, before the future is done, how the daemon wants the result to reach the
+                cache server. A fault that only an adapter can carry out; others may leave it.
         """
         memory = _memory(keys, buffers)
         for position, buffer in enumerate(memory):
@@ -205,7 +208,7 @@ class L2Client:
                 raise ValueError(f"buffer {position} is read-only")
 
         def start(session: Session, deadline: Deadline, batch: common_pb2.KeyBatch) -> Future[list[Result]]:
-            return Load(session, self._workers, memory, deadline, on_result).start(batch)
+            return Load(session, self._workers, memory, deadline, on_result, on_completion).start(batch)
 
         return self._start(keys, timeout_s, start)
 

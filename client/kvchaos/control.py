@@ -92,8 +92,7 @@ class ControlClient:
             request.gap_indices.CopyFrom(control_pb2.Positions(values=gap_indices))
         if gap_tail_ratios is not None:
             request.gap_tail_ratios.CopyFrom(control_pb2.Ratios(values=gap_tail_ratios))
-        if time_to_live is not None:
-            request.time_to_live.FromTimedelta(time_to_live)
+        _set_time_to_live(request, time_to_live)
         return self._change(self._stub.SetFaults, request)
 
     def reset(self) -> control_pb2.ChangeResponse:
@@ -112,10 +111,37 @@ class ControlClient:
         """Ends a halt."""
         return self._change(self._stub.Resume, control_pb2.ResumeRequest())
 
-    def explain(self, keys: Sequence[ObjectKey]) -> control_pb2.ExplainResponse:
-        """Which positions of a load of these keys the rules would hit, and why."""
+    def list_rules(self) -> control_pb2.ListRulesResponse:
+        """Every rule but fault_inject, in the order in which they apply, disabled ones too."""
+        response: control_pb2.ListRulesResponse = self._call(
+            self._stub.ListRules, control_pb2.ListRulesRequest()
+        )
+        return response
+
+    def add_rules(self, yaml: str, time_to_live: timedelta | None = None) -> control_pb2.ChangeResponse:
+        """Adds the rules of a YAML text behind those in force, all or none."""
+        request = control_pb2.AddRulesRequest(yaml=yaml)
+        _set_time_to_live(request, time_to_live)
+        return self._change(self._stub.AddRules, request)
+
+    def remove_rule(self, name: str) -> control_pb2.ChangeResponse:
+        """Removes a rule that was added at runtime."""
+        return self._change(self._stub.RemoveRule, control_pb2.RemoveRuleRequest(name=name))
+
+    def switch_rule(
+        self, name: str, enabled: bool, time_to_live: timedelta | None = None
+    ) -> control_pb2.ChangeResponse:
+        """Enables or disables a rule, from the file or not."""
+        request = control_pb2.SwitchRuleRequest(name=name, enabled=enabled)
+        _set_time_to_live(request, time_to_live)
+        return self._change(self._stub.SwitchRule, request)
+
+    def explain(
+        self, keys: Sequence[ObjectKey], operation: str = "", size_bytes: int = 0, client_name: str = ""
+    ) -> control_pb2.ExplainResponse:
+        """Which positions of a call with these keys (a load, if not said) the rules would hit, and why."""
         response: control_pb2.ExplainResponse = self._call(
-            self._stub.Explain, control_pb2.ExplainRequest(keys=encode_keys(keys))
+            self._stub.Explain, explain_request(keys, operation, size_bytes, client_name)
         )
         return response
 
@@ -146,6 +172,23 @@ class ControlClient:
             return method(request, timeout=self._timeout_s, metadata=self._metadata)
         except grpc.RpcError as error:
             raise translate(error) from error
+
+
+def explain_request(
+    keys: Sequence[ObjectKey], operation: str = "", size_bytes: int = 0, client_name: str = ""
+) -> control_pb2.ExplainRequest:
+    """What to explain. ``size_bytes`` is that of every object; 0 when it is not known."""
+    return control_pb2.ExplainRequest(
+        keys=encode_keys(keys),
+        operation=operation,
+        size_bytes=[size_bytes] if size_bytes else (),
+        client_name=client_name,
+    )
+
+
+def _set_time_to_live(request: Any, time_to_live: timedelta | None) -> None:
+    if time_to_live is not None:
+        request.time_to_live.FromTimedelta(time_to_live)
 
 
 def _events(stream: Any) -> Generator[control_pb2.WatchDropsResponse]:

@@ -7,6 +7,7 @@ from concurrent.futures import Future
 
 from kvchaos.answers import Outcome, answer, read_results
 from kvchaos.batch import BatchInFlight
+from kvchaos.completion import Completion, read_completion
 from kvchaos.deadline import Deadline
 from kvchaos.grants import fit, read_grants
 from kvchaos.poison import fill, poison_byte
@@ -17,6 +18,7 @@ from kvchaos.v1 import cache_pb2, common_pb2
 from kvchaos.workers import Workers
 
 OnResult = Callable[[int, Result], None]
+OnCompletion = Callable[[Completion], None]
 
 
 class Load(BatchInFlight):
@@ -29,9 +31,11 @@ class Load(BatchInFlight):
         buffers: Sequence[memoryview],
         deadline: Deadline,
         on_result: OnResult | None = None,
+        on_completion: OnCompletion | None = None,
     ) -> None:
         super().__init__(session, workers, buffers, deadline)
         self._on_result = on_result
+        self._on_completion = on_completion
 
     def start(self, keys: common_pb2.KeyBatch) -> Future[list[Result]]:
         """Sends the request and returns the outcome of each key."""
@@ -56,6 +60,8 @@ class Load(BatchInFlight):
 
     def _receive(self, response: cache_pb2.LoadResponse) -> None:
         results = read_results(response.results, len(self.buffers))
+        if self._on_completion is not None:
+            self._on_completion(read_completion(response))
         self._poison_dropped(results, response.poison)
         grants, misfits = fit(read_grants(response, results, self.route.transport), self.buffers)
         self.route.move(

@@ -15,6 +15,7 @@ from kvchaos import __version__
 from kvchaos.errors import ConfigError
 from kvchaos.v1.cache_pb2_grpc import add_L2CacheServicer_to_server
 from kvchaos.v1.control_pb2_grpc import add_ControlServicer_to_server
+from kvchaos_sidecar.announcements import Announcer
 from kvchaos_sidecar.backends.contract import Backend
 from kvchaos_sidecar.backends.fs import FsBackend
 from kvchaos_sidecar.backends.memory import MemoryBackend
@@ -79,6 +80,7 @@ class Sidecar:
             configuration, self._governor, lambda outcome: self._metrics.reloaded(not outcome.error)
         )
         journal = Journal(clock)
+        Announcer(self._governor, self._metrics, journal)
         self._plane = DataPlane(
             backend, self._governor, journal, self._metrics, document.limits.staging_bytes
         )
@@ -180,6 +182,7 @@ class Sidecar:
             lambda: len(self._sessions.all()),
             lambda: self._sessions.locks_total,
             lambda: self._sessions.grants_total,
+            lambda: self._sessions.held_total,
         )
         self._metrics.faults_changed(self._governor.snapshot())
         self._governor.subscribe(self._metrics.faults_changed)

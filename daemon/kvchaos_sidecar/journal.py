@@ -18,7 +18,7 @@ SAMPLE_KEYS = 3
 
 @dataclass(frozen=True, slots=True)
 class DropEvent:
-    """The hits of one rule in one batch, for one reason."""
+    """The hits of one rule in one batch, for one reason; or something that is not an injected fault."""
 
     sequence: int
     """Counts from 1, without gaps."""
@@ -61,10 +61,35 @@ class Journal:
     def record(self, call: Call, verdict: Verdict) -> None:
         """Notes what a verdict did to a call; one event for each rule and reason that hit."""
         for (rule, reason), hits in groupby(sorted(verdict.hits, key=_rule_and_reason), _rule_and_reason):
-            event = self._event(call, verdict.generation, rule, reason, list(hits))
-            self._events.append(event)
-            for watcher in self._watchers:
-                watcher.offer(event)
+            self._keep(self._event(call, verdict.generation, rule, reason, list(hits)))
+
+    def note(self, reason: str, *, rule: str = "", call: Call | None = None, count: int = 0) -> None:
+        """Notes something that is not an injected fault: "capped", "expired", "halted" or "resumed".
+
+        ``count``: positions concerned, of ``call``.
+        """
+        self._sequence += 1
+        self._keep(
+            DropEvent(
+                sequence=self._sequence,
+                time=self._clock.time(),
+                session=call.session if call else "",
+                client_name=call.client_name if call else "",
+                rule=rule,
+                reason=reason,
+                fault="",
+                operation=call.operation if call else "",
+                batch_size=count,
+                positions=(),
+                sample_keys=(),
+                generation=0,
+            )
+        )
+
+    def _keep(self, event: DropEvent) -> None:
+        self._events.append(event)
+        for watcher in self._watchers:
+            watcher.offer(event)
 
     def recent(self, limit: int = 0) -> Sequence[DropEvent]:
         """The newest ``limit`` events that are kept, oldest first; 0 for all of them."""

@@ -15,6 +15,7 @@ from prometheus_client import (
 )
 
 from kvchaos.results import Result
+from kvchaos_sidecar.rule_series import RuleSeries
 from kvchaos_sidecar.rules.governor import FaultSnapshot
 from kvchaos_sidecar.rules.verdict import Verdict
 from kvchaos_sidecar.sessions.session import EndReason
@@ -136,9 +137,22 @@ class Metrics:
         self._active = Gauge(
             "kvchaos_injection_active", "1 while a fault is armed and not halted.", registry=registry
         )
+        self._capped = Counter(
+            "kvchaos_rule_capped_total", "Keys that the cap spared.", ["rule"], registry=registry
+        )
+        self._expired = Counter(
+            "kvchaos_expired_total", "Runtime changes whose time to live ended.", registry=registry
+        )
+        self._halts = Counter("kvchaos_halts_total", "Times injection was halted.", registry=registry)
+        self._production_allowed = Gauge(
+            "kvchaos_production_allowed",
+            "1 when the configuration lets faults be armed in production.",
+            registry=registry,
+        )
         self._reloads = Counter(
             "kvchaos_reloads_total", "Readings of the configuration file.", ["result"], registry=registry
         )
+        self._rule_series = RuleSeries(self._evaluated, self._fired, self._drops, self._capped)
         self._evaluated.labels(FAULT_INJECT_RULE)
         for reason in DROP_REASONS:
             self._fired.labels(FAULT_INJECT_RULE, reason, "drop")
@@ -150,6 +164,7 @@ class Metrics:
         self._sessions = Gauge("kvchaos_sessions", "Open sessions.", registry=registry)
         self._locks = Gauge("kvchaos_locks", "Locks held by sessions.", registry=registry)
         self._grants = Gauge("kvchaos_grants", "Objects granted and not yet given back.", registry=registry)
+        self._held = Gauge("kvchaos_held_calls", "Calls that a fault keeps waiting.", registry=registry)
         self._sessions_ended = Counter(
             "kvchaos_sessions_ended_total", "Sessions ended.", ["reason"], registry=registry
         )
@@ -211,11 +226,25 @@ class Metrics:
             if fault == "drop":
                 self._drops.labels(rule, reason).inc(count)
 
+    def capped(self, rule: str, keys: int) -> None:
+        """The cap spared keys that a rule would have hit."""
+        self._capped.labels(rule).inc(keys)
+
+    def expired(self, changes: int) -> None:
+        """Runtime changes ended by themselves."""
+        self._expired.inc(changes)
+
+    def halted(self) -> None:
+        """Injection was halted."""
+        self._halts.inc()
+
     def faults_changed(self, snapshot: FaultSnapshot) -> None:
         """Other faults are in force."""
         armed = is_armed(snapshot)
         self._generation.set(snapshot.generation)
         self._halted.set(snapshot.halted)
+        self._production_allowed.set(snapshot.production_allowed)
+        self._rule_series.keep(snapshot.rules)
         self._active.set(armed and not snapshot.halted)
 
     def reloaded(self, applied: bool) -> None:
@@ -243,12 +272,17 @@ class Metrics:
         self._backend_up.labels(self._backend).set(up)
 
     def read_state_from(
-        self, sessions: Callable[[], float], locks: Callable[[], float], grants: Callable[[], float]
+        self,
+        sessions: Callable[[], float],
+        locks: Callable[[], float],
+        grants: Callable[[], float],
+        held: Callable[[], float],
     ) -> None:
         """Where the gauges of the present state come from. Called from the thread that serves /metrics."""
         self._sessions.set_function(sessions)
         self._locks.set_function(locks)
         self._grants.set_function(grants)
+        self._held.set_function(held)
 
 
 def is_armed(snapshot: FaultSnapshot) -> bool:

@@ -23,7 +23,7 @@ PROGRAM = str(Path(sys.executable).parent / "kvchaos")
 
 @pytest.fixture(scope="module")
 def daemon() -> Iterator[SidecarProcess]:
-    with SidecarProcess({"type": "memory", "capacity_bytes": 1 << 20}) as process:
+    with SidecarProcess({"type": "memory", "capacity_bytes": 1 << 20}, environment="lab") as process:
         with WireSession(process.cache_target) as session:
             session.store_objects(KEYS, [bytes(SIZE)] * 8)
         yield process
@@ -88,9 +88,74 @@ def test_rules_tells_what_is_armed(target: str) -> None:
         {"rule": "fault_inject", "state": "idle", "operation": "load", "fault": "drop", "selects": "nothing"}
     ]
     run("set", "--gap-tail-ratios", "0.5")
-    assert re.search(r"fault_inject +armed +load +drop +gap_tail_ratios \[0\.5\]", run("rules", "list"))
+    assert re.search(r"fault_inject +armed +- +load +drop \(gap_tail_ratios \[0\.5\]\)", run("rules", "list"))
     run("halt")
     assert "halted" in run("rules")
+
+
+RULES = """
+rules:
+- {name: first, match: {op: load, position: 0}, fault: {error: {cause: timed_out}}}
+- {name: hidden, match: {op: lookup, position: -1}, fault: hide}
+"""
+
+
+def test_rules_are_added_listed_shown_switched_and_removed(target: str, tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(RULES)
+    assert run("rules", "add", str(file), "--ttl", "1h").startswith("changed")
+    listed = {rule["name"]: rule for rule in run_json("rules")[1:]}  # type: ignore[index]
+    assert list(listed) == ["first", "hidden"]
+    assert (listed["hidden"]["fault"], listed["hidden"]["state"]) == ("hide", "armed")
+    assert re.search(r"hidden +armed +runtime +lookup +hide +0 +0 +20", run("rules"))
+    assert run("rules", "disable", "hidden").startswith("changed")
+    assert re.search(r"hidden +disabled", run("rules"))
+    assert run("rules", "enable", "hidden").startswith("changed")
+    assert '"cause": "timed_out"' in run("rules", "show", "first")
+    run("halt")
+    assert re.search(r"first +halted", run("rules"))
+    run("resume")
+    assert run("rules", "remove", "first").startswith("changed")
+    assert "first" not in run("rules")
+    assert run("reset").startswith("changed")
+    assert "hidden" not in run("rules")
+
+
+def test_a_rule_of_the_catalogue_is_armed_by_its_number(target: str) -> None:
+    run("rules", "add", "catalogue:f21", "--ttl", "5m")
+    assert "f21-head-hidden" in run("rules")
+    explained = run_json("explain", "--num-chunks", "4", "--op", "lookup")
+    assert [found["position"] for found in explained["positions"]] == [0, 1]  # type: ignore[index, call-overload]
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["rules", "add"], "rules add needs a file with rules, catalogue:ID, or - for stdin"),
+        (["rules", "show"], "rules show needs a rule name"),
+        (["rules", "show", "nowhere"], "there is no rule 'nowhere'"),
+        (["rules", "add", "/does/not/exist"], "/does/not/exist: cannot be read: No such file or directory"),
+        (["rules", "add", "catalogue:F99"], "'F99' is not in the catalogue; did you mean F9?"),
+        (["rules", "remove", "nothing"], "nothing: there is no such rule"),
+        (["catalogue", "x"], "'x' is not in the catalogue; known are F1, F2"),
+    ],
+)
+def test_bad_input_about_rules_says_what_to_write(target: str, words: list[str], problem: str) -> None:
+    assert problem in run(*words, code=2)
+
+
+def test_a_rule_file_with_a_mistake_is_refused_whole(target: str, tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text(RULES.replace("timed_out", "timedout").replace("hide}", "hyde}"))
+    text = run("rules", "add", str(file), code=2)
+    assert "rules[0].fault.error.cause: " in text
+    assert "rules[1].fault.hyde: unknown key; did you mean hide?" in text
+    assert "first" not in run("rules")
+
+
+def test_the_catalogue_lists_its_entries_and_shows_one(target: str) -> None:
+    assert len(run_json("catalogue")) == 21  # type: ignore[arg-type]
+    assert "f3-torn-store" in run("catalogue", "F3")
 
 
 def test_halt_and_resume(target: str) -> None:

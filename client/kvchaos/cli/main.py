@@ -11,6 +11,7 @@ from typing import IO
 from kvchaos import __version__
 from kvchaos.cli.command import Command
 from kvchaos.cli.commands import (
+    catalogue,
     drops,
     explain,
     get,
@@ -40,6 +41,7 @@ COMMANDS: Sequence[Command] = (
     reset,
     explain,
     validate,
+    catalogue,
     drops,
     watch,
 )

@@ -21,10 +21,12 @@ from lmcache.v1.memory_management import MemoryObj
 
 from kvchaos.backoff import Backoff
 from kvchaos.client import L2Client
+from kvchaos.completion import AS_EVER, Completion
 from kvchaos.errors import KVChaosError, OperationUnsupported, RequestRefused
 from kvchaos.keys import MAX_BATCH_KEYS
 from kvchaos.lmcache.config import KVChaosL2AdapterConfig
 from kvchaos.lmcache.connection_log import ConnectionLog
+from kvchaos.lmcache.delivery import Delivery
 from kvchaos.lmcache.results_board import ResultsBoard
 from kvchaos.lmcache.trouble import TroubleLog
 from kvchaos.lmcache.unlocker import Unlocker
@@ -60,6 +62,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
         self._stores: ResultsBoard[L2StoreResult] = ResultsBoard()
         self._lookups: ResultsBoard[Bitmap] = ResultsBoard()
         self._loads: ResultsBoard[Bitmap] = ResultsBoard()
+        self._loads_out = Delivery(self._loads)
         self._trouble = TroubleLog(logger)
         self._client = L2Client(
             config.target,
@@ -69,7 +72,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
             handoff=config.handoff,
             workers=config.workers,
             timeout_s=config.timeout_s,
-            listener=ConnectionLog(config.target, logger, self._take_capacity),
+            listener=ConnectionLog(config.target, logger, self._take_capacity, self._loads_out.release),
         )
         jitter = random.Random()  # noqa: S311 (not a secret)
         self._unlocker = Unlocker(self._client, Backoff(), jitter)
@@ -138,12 +141,14 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
     def submit_load_task(self, keys: list[ObjectKey], objects: list[MemoryObj]) -> int:
         """Loads each key into its object. Once the task is done, nothing writes to the objects any more."""
         task_id = next(self._task_ids)
+        wanted = [AS_EVER]
+
+        def start() -> Future[list[Result]]:
+            buffers = [memoryview(item.byte_array) for item in objects]
+            return self._client.load(keys, buffers, on_completion=wanted.append)
+
         self._run(
-            "load",
-            keys,
-            objects,
-            lambda: self._client.load(keys, [memoryview(item.byte_array) for item in objects]),
-            lambda results: self._loaded(task_id, keys, results),
+            "load", keys, objects, start, lambda results: self._loaded(task_id, keys, results, wanted[-1])
         )
         return task_id
 
@@ -248,6 +253,7 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
         """Ends the session and closes the event fds. Bounded, also when the sidecar hangs. Idempotent."""
         self._client.close(CLOSE_TIMEOUT_S)
         self._unlocker.close(CLOSE_TIMEOUT_S)
+        self._loads_out.release()
         for board in (self._stores, self._lookups, self._loads):
             board.close()
 
@@ -297,11 +303,13 @@ class KVChaosL2Adapter(L2AdapterInterface):  # type: ignore[misc]  # lmcache car
         stored = all(result in (Result.OK, Result.PRESENT) for result in results)
         self._stores.post(task_id, L2StoreResult(stored, sum(new_sizes)))
 
-    def _loaded(self, task_id: int, keys: Sequence[ObjectKey], results: Sequence[Result]) -> None:
+    def _loaded(
+        self, task_id: int, keys: Sequence[ObjectKey], results: Sequence[Result], wanted: Completion
+    ) -> None:
         loaded = [key for key, result in zip(keys, results, strict=True) if result is Result.OK]
         if loaded:
             self._tell(self._notify_keys_accessed, loaded)
-        self._loads.post(task_id, _bitmap(results))
+        self._loads_out.deliver(task_id, _bitmap(results), wanted)
 
     def _tell(self, notify: Callable[..., None], *arguments: Any) -> None:
         try:

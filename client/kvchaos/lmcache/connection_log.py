@@ -16,12 +16,20 @@ class ConnectionLog(SessionListener):
 
     Args:
         connected: called with every session that opens.
+        injection_ended: called when the sidecar halts injection, or is gone.
     """
 
-    def __init__(self, target: str, logger: Logger, connected: Callable[[Session], None]) -> None:
+    def __init__(
+        self,
+        target: str,
+        logger: Logger,
+        connected: Callable[[Session], None],
+        injection_ended: Callable[[], None],
+    ) -> None:
         self._target = target
         self._logger = logger
         self._connected = connected
+        self._injection_ended = injection_ended
 
     def connected(self, session: Session) -> None:
         """The mark that this cache server runs with fault injection: a warning for every session."""
@@ -39,6 +47,7 @@ class ConnectionLog(SessionListener):
 
     def disconnected(self, cause: KVChaosError) -> None:
         """Why the sidecar is gone. The next line comes when it is back."""
+        self._injection_ended()
         self._logger.warning(
             "kvchaos: the sidecar at %s is not available: %s. Lookups miss, loads and stores fail; "
             "trying to connect until it is back.",
@@ -48,6 +57,8 @@ class ConnectionLog(SessionListener):
 
     def faults_changed(self, faults: FaultsInForce) -> None:
         """What is injected from now on."""
+        if faults.halted:
+            self._injection_ended()
         self._logger.info("kvchaos: the faults in force changed: %s", describe_faults(faults))
 
 

@@ -18,6 +18,7 @@ class ResultsBoard(Generic[T]):
         self._descriptor: int = self._notifier.fileno()
         self._lock = threading.Lock()
         self._results: dict[int, T] = {}
+        self._again: set[int] = set()
         self._closed = False
 
     @property
@@ -25,18 +26,28 @@ class ResultsBoard(Generic[T]):
         """Readable when results have come since it was last drained."""
         return self._descriptor
 
-    def post(self, task_id: int, result: T) -> None:
-        """Keeps a result and signals it. After :meth:`close` nobody fetches it any more."""
+    def post(self, task_id: int, result: T, again: bool = False) -> None:
+        """Keeps a result and signals it; ``again``: once more after it was taken, which is a fault.
+
+        After :meth:`close` nobody fetches it any more.
+        """
         with self._lock:
             if self._closed:
                 return
             self._results[task_id] = result
+            if again:
+                self._again.add(task_id)
             self._notifier.notify()
 
     def take(self, task_id: int) -> T | None:
         """The result of a task, once; None when it has none or it was taken."""
         with self._lock:
-            return self._results.pop(task_id, None)
+            result = self._results.pop(task_id, None)
+            if result is not None and task_id in self._again and not self._closed:
+                self._again.discard(task_id)
+                self._results[task_id] = result
+                self._notifier.notify()
+            return result
 
     def take_all(self) -> dict[int, T]:
         """Every result that was not taken yet, by task."""

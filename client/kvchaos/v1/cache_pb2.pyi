@@ -120,18 +120,30 @@ class LoadRequest(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., request_id: _Optional[int] = ..., keys: _Optional[_Union[_common_pb2.KeyBatch, _Mapping]] = ..., size_bytes: _Optional[_Iterable[int]] = ..., transport: _Optional[_Union[_common_pb2.Transport, str]] = ...) -> None: ...
 
 class LoadResponse(_message.Message):
-    __slots__ = ("results", "extents", "descriptor_count", "poison", "generation")
+    __slots__ = ("results", "extents", "descriptor_count", "poison", "generation", "completion")
     RESULTS_FIELD_NUMBER: _ClassVar[int]
     EXTENTS_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTOR_COUNT_FIELD_NUMBER: _ClassVar[int]
     POISON_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    COMPLETION_FIELD_NUMBER: _ClassVar[int]
     results: _containers.RepeatedScalarFieldContainer[_common_pb2.Result]
     extents: Extents
     descriptor_count: int
     poison: _common_pb2.Poison
     generation: int
-    def __init__(self, results: _Optional[_Iterable[_Union[_common_pb2.Result, str]]] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ..., descriptor_count: _Optional[int] = ..., poison: _Optional[_Union[_common_pb2.Poison, _Mapping]] = ..., generation: _Optional[int] = ...) -> None: ...
+    completion: Completion
+    def __init__(self, results: _Optional[_Iterable[_Union[_common_pb2.Result, str]]] = ..., extents: _Optional[_Union[Extents, _Mapping]] = ..., descriptor_count: _Optional[int] = ..., poison: _Optional[_Union[_common_pb2.Poison, _Mapping]] = ..., generation: _Optional[int] = ..., completion: _Optional[_Union[Completion, _Mapping]] = ...) -> None: ...
+
+class Completion(_message.Message):
+    __slots__ = ("late_s", "twice", "exchanged")
+    LATE_S_FIELD_NUMBER: _ClassVar[int]
+    TWICE_FIELD_NUMBER: _ClassVar[int]
+    EXCHANGED_FIELD_NUMBER: _ClassVar[int]
+    late_s: float
+    twice: bool
+    exchanged: bool
+    def __init__(self, late_s: _Optional[float] = ..., twice: bool = ..., exchanged: bool = ...) -> None: ...
 
 class ReadExtentsRequest(_message.Message):
     __slots__ = ("session_id", "request_id")

@@ -115,7 +115,8 @@ class L2CacheServicer(object):
     def OpenSession(self, request, context):
         """Opens a session and keeps it open for as long as the stream lives. The first event is `opened`.
         When the stream ends, for whatever reason, the session's locks, grants and unpublished extents are
-        released. PERMISSION_DENIED: wrong or missing token on a listener that asks for one.
+        released. UNAUTHENTICATED: wrong or missing token on a listener that asks for one.
+        RESOURCE_EXHAUSTED: as many sessions are open as the daemon allows.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -145,6 +146,10 @@ class L2CacheServicer(object):
     def Load(self, request, context):
         """Decides for each key whether it may be read, and grants what may.
         With TRANSPORT_HANDOFF every descriptor has been sent on the handoff connection before the answer.
+        What is granted is held until the client's Release (handoff) or the end of ReadExtents (inline), or
+        until SessionOpened.grant_ttl_s is over; a request that is granted nothing is over at once.
+        FAILED_PRECONDITION: request_id is in use, or TRANSPORT_HANDOFF without a handoff connection.
+        NOT_FOUND: the client gave the request up before it was granted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -159,6 +164,7 @@ class L2CacheServicer(object):
 
     def PrepareStore(self, request, context):
         """Grants a writable extent for each key that is not there yet.
+        Held until CommitStore or until the grants expire; errors as for Load.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -173,6 +179,8 @@ class L2CacheServicer(object):
 
     def CommitStore(self, request, context):
         """Publishes what was written. Each key becomes visible whole, or not at all.
+        NOT_FOUND: the request was granted nothing, is over or has expired; nothing was published.
+        FAILED_PRECONDITION: a WriteExtents of it is still in progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

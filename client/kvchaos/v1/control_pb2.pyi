@@ -16,7 +16,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("daemon_version", "started_at", "warning", "fault_inject", "backend", "sessions", "config_path", "reload_error", "evaluated_total", "fired_total", "halt_reason")
+    __slots__ = ("daemon_version", "started_at", "warning", "fault_inject", "backend", "sessions", "config_path", "reload_error", "evaluated_total", "fired_total", "environment", "production_allowed", "halt_reason")
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     WARNING_FIELD_NUMBER: _ClassVar[int]
@@ -27,6 +27,8 @@ class GetStatusResponse(_message.Message):
     RELOAD_ERROR_FIELD_NUMBER: _ClassVar[int]
     EVALUATED_TOTAL_FIELD_NUMBER: _ClassVar[int]
     FIRED_TOTAL_FIELD_NUMBER: _ClassVar[int]
+    ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
+    PRODUCTION_ALLOWED_FIELD_NUMBER: _ClassVar[int]
     HALT_REASON_FIELD_NUMBER: _ClassVar[int]
     daemon_version: str
     started_at: _timestamp_pb2.Timestamp
@@ -38,8 +40,10 @@ class GetStatusResponse(_message.Message):
     reload_error: str
     evaluated_total: int
     fired_total: int
+    environment: str
+    production_allowed: bool
     halt_reason: str
-    def __init__(self, daemon_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., warning: _Optional[str] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., backend: _Optional[_Union[BackendStatus, _Mapping]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., config_path: _Optional[str] = ..., reload_error: _Optional[str] = ..., evaluated_total: _Optional[int] = ..., fired_total: _Optional[int] = ..., halt_reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, daemon_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., warning: _Optional[str] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., backend: _Optional[_Union[BackendStatus, _Mapping]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., config_path: _Optional[str] = ..., reload_error: _Optional[str] = ..., evaluated_total: _Optional[int] = ..., fired_total: _Optional[int] = ..., environment: _Optional[str] = ..., production_allowed: bool = ..., halt_reason: _Optional[str] = ...) -> None: ...
 
 class BackendStatus(_message.Message):
     __slots__ = ("type", "description", "healthy", "detail", "total_bytes", "capacity_bytes")
@@ -125,6 +129,64 @@ class Ratios(_message.Message):
     values: _containers.RepeatedScalarFieldContainer[float]
     def __init__(self, values: _Optional[_Iterable[float]] = ...) -> None: ...
 
+class ListRulesRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class ListRulesResponse(_message.Message):
+    __slots__ = ("rules", "halted")
+    RULES_FIELD_NUMBER: _ClassVar[int]
+    HALTED_FIELD_NUMBER: _ClassVar[int]
+    rules: _containers.RepeatedCompositeFieldContainer[RuleStatus]
+    halted: bool
+    def __init__(self, rules: _Optional[_Iterable[_Union[RuleStatus, _Mapping]]] = ..., halted: bool = ...) -> None: ...
+
+class RuleStatus(_message.Message):
+    __slots__ = ("name", "source", "state", "operations", "fault", "definition_json", "evaluated", "fired", "expires_at")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    OPERATIONS_FIELD_NUMBER: _ClassVar[int]
+    FAULT_FIELD_NUMBER: _ClassVar[int]
+    DEFINITION_JSON_FIELD_NUMBER: _ClassVar[int]
+    EVALUATED_FIELD_NUMBER: _ClassVar[int]
+    FIRED_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    source: str
+    state: str
+    operations: _containers.RepeatedScalarFieldContainer[str]
+    fault: str
+    definition_json: str
+    evaluated: int
+    fired: int
+    expires_at: _timestamp_pb2.Timestamp
+    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[str] = ..., operations: _Optional[_Iterable[str]] = ..., fault: _Optional[str] = ..., definition_json: _Optional[str] = ..., evaluated: _Optional[int] = ..., fired: _Optional[int] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+
+class AddRulesRequest(_message.Message):
+    __slots__ = ("yaml", "time_to_live")
+    YAML_FIELD_NUMBER: _ClassVar[int]
+    TIME_TO_LIVE_FIELD_NUMBER: _ClassVar[int]
+    yaml: str
+    time_to_live: _duration_pb2.Duration
+    def __init__(self, yaml: _Optional[str] = ..., time_to_live: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
+class RemoveRuleRequest(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class SwitchRuleRequest(_message.Message):
+    __slots__ = ("name", "enabled", "time_to_live")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    ENABLED_FIELD_NUMBER: _ClassVar[int]
+    TIME_TO_LIVE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    enabled: bool
+    time_to_live: _duration_pb2.Duration
+    def __init__(self, name: _Optional[str] = ..., enabled: bool = ..., time_to_live: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
+
 class ResetRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
@@ -152,10 +214,16 @@ class ChangeResponse(_message.Message):
     def __init__(self, fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., changed: bool = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
-    __slots__ = ("keys",)
+    __slots__ = ("keys", "operation", "size_bytes", "client_name")
     KEYS_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     keys: _common_pb2.KeyBatch
-    def __init__(self, keys: _Optional[_Union[_common_pb2.KeyBatch, _Mapping]] = ...) -> None: ...
+    operation: str
+    size_bytes: _containers.RepeatedScalarFieldContainer[int]
+    client_name: str
+    def __init__(self, keys: _Optional[_Union[_common_pb2.KeyBatch, _Mapping]] = ..., operation: _Optional[str] = ..., size_bytes: _Optional[_Iterable[int]] = ..., client_name: _Optional[str] = ...) -> None: ...
 
 class ExplainResponse(_message.Message):
     __slots__ = ("generation", "positions", "halted")

@@ -71,6 +71,26 @@ class ControlStub(object):
                 request_serializer=kvchaos_dot_v1_dot_control__pb2.ResumeRequest.SerializeToString,
                 response_deserializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
                 _registered_method=True)
+        self.ListRules = channel.unary_unary(
+                '/kvchaos.v1.Control/ListRules',
+                request_serializer=kvchaos_dot_v1_dot_control__pb2.ListRulesRequest.SerializeToString,
+                response_deserializer=kvchaos_dot_v1_dot_control__pb2.ListRulesResponse.FromString,
+                _registered_method=True)
+        self.AddRules = channel.unary_unary(
+                '/kvchaos.v1.Control/AddRules',
+                request_serializer=kvchaos_dot_v1_dot_control__pb2.AddRulesRequest.SerializeToString,
+                response_deserializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+                _registered_method=True)
+        self.RemoveRule = channel.unary_unary(
+                '/kvchaos.v1.Control/RemoveRule',
+                request_serializer=kvchaos_dot_v1_dot_control__pb2.RemoveRuleRequest.SerializeToString,
+                response_deserializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+                _registered_method=True)
+        self.SwitchRule = channel.unary_unary(
+                '/kvchaos.v1.Control/SwitchRule',
+                request_serializer=kvchaos_dot_v1_dot_control__pb2.SwitchRuleRequest.SerializeToString,
+                response_deserializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+                _registered_method=True)
         self.Explain = channel.unary_unary(
                 '/kvchaos.v1.Control/Explain',
                 request_serializer=kvchaos_dot_v1_dot_control__pb2.ExplainRequest.SerializeToString,
@@ -142,6 +162,34 @@ class ControlServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListRules(self, request, context):
+        """Every rule but fault_inject, in the order in which they apply, disabled ones too.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AddRules(self, request, context):
+        """Adds rules behind those in force, all or none. A name that is taken is INVALID_ARGUMENT.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def RemoveRule(self, request, context):
+        """Removes a rule that was added at runtime. INVALID_ARGUMENT: it is not known, or comes from the file.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def SwitchRule(self, request, context):
+        """Enables or disables a rule, from the file or not.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def Explain(self, request, context):
         """Which positions of a batch the rules in force would hit, and why. Nothing is counted or injected.
         """
@@ -199,6 +247,26 @@ def add_ControlServicer_to_server(servicer, server):
             'Resume': grpc.unary_unary_rpc_method_handler(
                     servicer.Resume,
                     request_deserializer=kvchaos_dot_v1_dot_control__pb2.ResumeRequest.FromString,
+                    response_serializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.SerializeToString,
+            ),
+            'ListRules': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListRules,
+                    request_deserializer=kvchaos_dot_v1_dot_control__pb2.ListRulesRequest.FromString,
+                    response_serializer=kvchaos_dot_v1_dot_control__pb2.ListRulesResponse.SerializeToString,
+            ),
+            'AddRules': grpc.unary_unary_rpc_method_handler(
+                    servicer.AddRules,
+                    request_deserializer=kvchaos_dot_v1_dot_control__pb2.AddRulesRequest.FromString,
+                    response_serializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.SerializeToString,
+            ),
+            'RemoveRule': grpc.unary_unary_rpc_method_handler(
+                    servicer.RemoveRule,
+                    request_deserializer=kvchaos_dot_v1_dot_control__pb2.RemoveRuleRequest.FromString,
+                    response_serializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.SerializeToString,
+            ),
+            'SwitchRule': grpc.unary_unary_rpc_method_handler(
+                    servicer.SwitchRule,
+                    request_deserializer=kvchaos_dot_v1_dot_control__pb2.SwitchRuleRequest.FromString,
                     response_serializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.SerializeToString,
             ),
             'Explain': grpc.unary_unary_rpc_method_handler(
@@ -407,6 +475,114 @@ class Control(object):
             target,
             '/kvchaos.v1.Control/Resume',
             kvchaos_dot_v1_dot_control__pb2.ResumeRequest.SerializeToString,
+            kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListRules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvchaos.v1.Control/ListRules',
+            kvchaos_dot_v1_dot_control__pb2.ListRulesRequest.SerializeToString,
+            kvchaos_dot_v1_dot_control__pb2.ListRulesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AddRules(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvchaos.v1.Control/AddRules',
+            kvchaos_dot_v1_dot_control__pb2.AddRulesRequest.SerializeToString,
+            kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def RemoveRule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvchaos.v1.Control/RemoveRule',
+            kvchaos_dot_v1_dot_control__pb2.RemoveRuleRequest.SerializeToString,
+            kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def SwitchRule(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvchaos.v1.Control/SwitchRule',
+            kvchaos_dot_v1_dot_control__pb2.SwitchRuleRequest.SerializeToString,
             kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
             options,
             channel_credentials,

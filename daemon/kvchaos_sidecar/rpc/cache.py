@@ -16,6 +16,7 @@ from kvchaos_sidecar.health import HealthMonitor
 from kvchaos_sidecar.plane import DataPlane, Judge
 from kvchaos_sidecar.rpc.boundary import Boundary, Context
 from kvchaos_sidecar.rpc.convert import (
+    completion_to_wire,
     extents_to_wire,
     faults_to_wire,
     inline_from_wire,
@@ -216,6 +217,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
                 extents=extents_to_wire(ticket.grants, descriptors),
                 descriptor_count=len(descriptors),
                 poison=poison_to_wire(answer.poison),
+                completion=completion_to_wire(answer.completion),
                 generation=answer.generation,
             )
             return Granted(response, ticket, descriptors)

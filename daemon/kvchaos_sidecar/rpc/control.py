@@ -6,24 +6,27 @@ import asyncio
 import logging
 import math
 from collections.abc import AsyncIterator
-from datetime import timedelta
-from typing import NoReturn
 
 from grpc import StatusCode
 
 from kvchaos.errors import ConfigError, InvalidKeyError
-from kvchaos.keys import decode_keys
-from kvchaos.v1 import control_pb2, control_pb2_grpc
+from kvchaos.v1 import control_pb2
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config.effective import EffectiveField, effective_fields
-from kvchaos_sidecar.errors import NoConfigFile
+from kvchaos_sidecar.errors import InvalidRequest, NoConfigFile
 from kvchaos_sidecar.journal import Journal
 from kvchaos_sidecar.reload import Reloader
 from kvchaos_sidecar.rpc.boundary import Context
-from kvchaos_sidecar.rpc.control_messages import event_to_wire, explained_to_wire, field_to_wire
+from kvchaos_sidecar.rpc.control_answers import changed, refuse, time_to_live
+from kvchaos_sidecar.rpc.control_messages import (
+    call_from_wire,
+    event_to_wire,
+    explained_to_wire,
+    field_to_wire,
+)
+from kvchaos_sidecar.rpc.control_rules import RulesControl
 from kvchaos_sidecar.rpc.convert import faults_to_wire
 from kvchaos_sidecar.rpc.status import StatusSource, timestamp, warning
-from kvchaos_sidecar.rules.call import Call, Operation
 from kvchaos_sidecar.rules.governor import Governor
 
 log = logging.getLogger(__name__)
@@ -31,7 +34,7 @@ log = logging.getLogger(__name__)
 SETTABLE = ("rate", "seed", "gap_indices", "gap_tail_ratios")
 
 
-class ControlServicer(control_pb2_grpc.ControlServicer):
+class ControlServicer(RulesControl):
     """Serves Control. Every change is logged with who asked for it."""
 
     def __init__(
@@ -45,11 +48,10 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
         backend_timeout_s: float = 2.0,
     ) -> None:
         """A store that does not say within ``backend_timeout_s`` how it is, is reported unhealthy."""
-        self._governor = governor
+        super().__init__(governor, clock)
         self._reloader = reloader
         self._journal = journal
-        self._status = status
-        self._clock = clock
+        self._status_source = status
         self._version = version
         self._backend_timeout_s = backend_timeout_s
 
@@ -61,16 +63,18 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
         path = self._reloader.configuration.path
         return control_pb2.GetStatusResponse(
             daemon_version=self._version,
-            started_at=timestamp(self._status.started_at),
+            started_at=timestamp(self._status_source.started_at),
             warning=warning(snapshot),
             fault_inject=faults_to_wire(snapshot),
             halt_reason=snapshot.halt_reason,
+            environment=snapshot.environment,
+            production_allowed=snapshot.production_allowed,
             backend=await self._backend_status(),
-            sessions=self._status.sessions(),
+            sessions=self._status_source.sessions(),
             config_path=str(path or ""),
             reload_error=self._reloader.error,
-            evaluated_total=self._status.evaluated_total,
-            fired_total=self._status.fired_total,
+            evaluated_total=self._status_source.evaluated_total,
+            fired_total=self._status_source.fired_total,
         )
 
     async def GetConfig(
@@ -88,56 +92,59 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
     ) -> control_pb2.ChangeResponse:
         """Lays values over the file's."""
         if not any(request.HasField(name) for name in SETTABLE):
-            await _refuse(context, f"nothing to set; give at least one of {', '.join(SETTABLE)}")
+            await refuse(context, f"nothing to set; give at least one of {', '.join(SETTABLE)}")
         try:
-            changed = self._governor.set_faults(
+            outcome = self._governor.set_faults(
                 rate=request.rate if request.HasField("rate") else None,
                 seed=request.seed if request.HasField("seed") else None,
                 gap_indices=request.gap_indices.values if request.HasField("gap_indices") else None,
                 gap_tail_ratios=request.gap_tail_ratios.values
                 if request.HasField("gap_tail_ratios")
                 else None,
-                time_to_live=_time_to_live(request),
+                time_to_live=time_to_live(request.HasField("time_to_live"), request.time_to_live),
             )
         except ConfigError as error:
-            await _refuse(context, str(error))
-        return self._changed(context, f"set {_one_line(request)}", changed)
+            await refuse(context, str(error))
+        return changed(self._governor, context, f"set {_one_line(request)}", outcome)
 
     async def Reset(self, request: control_pb2.ResetRequest, context: Context) -> control_pb2.ChangeResponse:
         """Drops the runtime values."""
-        return self._changed(context, "reset", self._governor.reset())
+        return changed(self._governor, context, "reset", self._governor.reset())
 
     async def Reload(
         self, request: control_pb2.ReloadRequest, context: Context
     ) -> control_pb2.ChangeResponse:
         """Reads the file again."""
         try:
-            changed = await self._reloader.reload()
+            outcome = await self._reloader.reload()
         except NoConfigFile as error:
             await context.abort(StatusCode.FAILED_PRECONDITION, str(error))
         except ConfigError as error:
-            await _refuse(context, str(error))
-        return self._changed(context, "reload", changed)
+            await refuse(context, str(error))
+        return changed(self._governor, context, "reload", outcome)
 
     async def Halt(self, request: control_pb2.HaltRequest, context: Context) -> control_pb2.ChangeResponse:
         """Stops all injection."""
-        return self._changed(context, f"halt {request.reason!r}", self._governor.halt(request.reason))
+        outcome = self._governor.halt(request.reason)
+        return changed(self._governor, context, f"halt {request.reason!r}", outcome)
 
     async def Resume(
         self, request: control_pb2.ResumeRequest, context: Context
     ) -> control_pb2.ChangeResponse:
         """Ends a halt."""
-        return self._changed(context, "resume", self._governor.resume())
+        return changed(self._governor, context, "resume", self._governor.resume())
 
     async def Explain(
         self, request: control_pb2.ExplainRequest, context: Context
     ) -> control_pb2.ExplainResponse:
-        """What the rules would do to a load of these keys."""
+        """What the rules would do to a call with these keys."""
         try:
-            keys = decode_keys(request.keys)
+            call = call_from_wire(request)
         except InvalidKeyError as error:
-            await _refuse(context, f"keys: {error}")
-        generation, hits = self._governor.explain(Call(Operation.LOAD, keys))
+            await refuse(context, f"keys: {error}")
+        except InvalidRequest as error:
+            await refuse(context, str(error))
+        generation, hits = self._governor.explain(call)
         return control_pb2.ExplainResponse(
             generation=generation,
             positions=explained_to_wire(hits),
@@ -167,7 +174,7 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
     async def _backend_status(self) -> control_pb2.BackendStatus:
         try:
             async with asyncio.timeout(self._backend_timeout_s):
-                return await self._status.backend_status()
+                return await self._status_source.backend_status()
         except TimeoutError:
             return control_pb2.BackendStatus(
                 type=self._reloader.configuration.document.backend.type,
@@ -181,26 +188,6 @@ class ControlServicer(control_pb2_grpc.ControlServicer):
             message.expires_at.CopyFrom(timestamp(self._clock.time() + remaining))
         return message
 
-    def _changed(self, context: Context, what: str, changed: bool) -> control_pb2.ChangeResponse:
-        snapshot = self._governor.snapshot()
-        outcome = f"generation {snapshot.generation}" if changed else "nothing changed"
-        log.warning("control: %s (from %s): %s; %s", what, context.peer(), outcome, warning(snapshot))
-        return control_pb2.ChangeResponse(fault_inject=faults_to_wire(snapshot), changed=changed)
-
-
-def _time_to_live(request: control_pb2.SetFaultsRequest) -> timedelta | None:
-    if not request.HasField("time_to_live"):
-        return None
-    try:
-        return request.time_to_live.ToTimedelta()
-    except (ValueError, OverflowError) as error:
-        raise ConfigError([f"time_to_live: {error}"]) from None
-
 
 def _one_line(request: control_pb2.SetFaultsRequest) -> str:
     return " ".join(str(request).split())
-
-
-async def _refuse(context: Context, message: str) -> NoReturn:
-    await context.abort(StatusCode.INVALID_ARGUMENT, message)
-    raise RuntimeError("abort raises")

@@ -6,11 +6,31 @@ import json
 from collections.abc import Sequence
 from itertools import groupby
 
+from kvchaos.keys import decode_keys
 from kvchaos.v1 import control_pb2
 from kvchaos_sidecar.config.effective import EffectiveField
+from kvchaos_sidecar.config.problems import suggestion
+from kvchaos_sidecar.errors import InvalidRequest
 from kvchaos_sidecar.journal import DropEvent
+from kvchaos_sidecar.rpc.convert import sizes_from_wire
 from kvchaos_sidecar.rpc.status import timestamp
+from kvchaos_sidecar.rules.call import Call, Operation
 from kvchaos_sidecar.rules.verdict import Hit
+
+
+def call_from_wire(request: control_pb2.ExplainRequest) -> Call:
+    """The call that is to be explained.
+
+    Raises:
+        InvalidKeyError: a key is wrong.
+        InvalidRequest: the operation is not known, or a size is wrong.
+    """
+    keys = decode_keys(request.keys)
+    name = request.operation or Operation.LOAD
+    if name not in set(Operation):
+        raise InvalidRequest(f"operation: {name!r} is not known; {suggestion(name, list(Operation))}")
+    sizes = sizes_from_wire(request.size_bytes, len(keys)) if request.size_bytes else ()
+    return Call(Operation(name), keys, sizes, request.client_name)
 
 
 def explained_to_wire(hits: Sequence[Hit]) -> list[control_pb2.ExplainedPosition]:

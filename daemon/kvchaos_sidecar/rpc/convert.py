@@ -9,6 +9,7 @@ from kvchaos.results import Result
 from kvchaos.v1 import cache_pb2, common_pb2
 from kvchaos_sidecar.backends.contract import ReadLease, WriteLease
 from kvchaos_sidecar.errors import InvalidRequest
+from kvchaos_sidecar.faults.completion import Completion
 from kvchaos_sidecar.faults.poison import Poison, PoisonKind
 from kvchaos_sidecar.rules.governor import FaultSnapshot
 
@@ -55,6 +56,15 @@ def results_to_wire(results: Iterable[Result]) -> list[common_pb2.Result]:
 def poison_to_wire(poison: Poison) -> common_pb2.Poison:
     """What a client does to the destination of a dropped key."""
     return common_pb2.Poison(kind=_POISON_KINDS[poison.kind], fill=poison.fill)
+
+
+def completion_to_wire(completion: Completion) -> cache_pb2.Completion | None:
+    """How the result of a load reaches the cache server; None for as ever."""
+    if completion == Completion():
+        return None
+    return cache_pb2.Completion(
+        late_s=completion.late_s, twice=completion.twice, exchanged=completion.exchanged
+    )
 
 
 def faults_to_wire(snapshot: FaultSnapshot) -> common_pb2.FaultInject:

@@ -10,6 +10,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from kvchaos.v1 import control_pb2
 from kvchaos_sidecar.rules.governor import FaultSnapshot
 
+SHOWN_RULES = 10
+"""Names of rules in the mark."""
+
 
 class StatusSource(Protocol):
     """The part of the daemon that carries the traffic. None of this may wait for the traffic."""
@@ -39,6 +42,13 @@ def warning(snapshot: FaultSnapshot) -> str:
         f"rate={snapshot.rate:g} seed={snapshot.seed} gap_indices={list(snapshot.gap_indices)} "
         f"gap_tail_ratios={list(snapshot.gap_tail_ratios)}"
     )
+    if snapshot.rules:
+        faults += f" rules={list(snapshot.rules[:SHOWN_RULES])}"
+        faults += f" and {hidden} more" if (hidden := len(snapshot.rules) - SHOWN_RULES) > 0 else ""
+    if snapshot.environment:
+        faults += f" environment={snapshot.environment}"
+    if snapshot.production_allowed:
+        faults += " PRODUCTION ALLOWED"
     state = "HALTED" if snapshot.halted else "ACTIVE" if snapshot.armed else "IDLE"
     return f"kvchaos fault injection {state} ({faults}): test and diagnostic use only"
 

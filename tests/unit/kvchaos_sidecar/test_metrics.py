@@ -123,11 +123,12 @@ def test_gauges_of_the_present_state_are_read_when_scraped(
     registry: CollectorRegistry, metrics: Metrics
 ) -> None:
     held = [1.0]
-    metrics.read_state_from(lambda: held[0], lambda: 2.0, lambda: 3.0)
+    metrics.read_state_from(lambda: held[0], lambda: 2.0, lambda: 3.0, lambda: 4.0)
     held[0] = 7.0
     assert registry.get_sample_value("kvchaos_sessions") == 7
     assert registry.get_sample_value("kvchaos_locks") == 2
     assert registry.get_sample_value("kvchaos_grants") == 3
+    assert registry.get_sample_value("kvchaos_held_calls") == 4
 
 
 def test_ended_sessions_are_counted_by_reason(registry: CollectorRegistry, metrics: Metrics) -> None:

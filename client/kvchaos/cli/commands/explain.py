@@ -1,4 +1,4 @@
-"""``kvchaos explain``: which positions of a load the rules would hit, and why."""
+"""``kvchaos explain``: which positions of a call the rules would hit, and why."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from kvchaos.cli.keys_file import read_keys, synthetic_keys
 from kvchaos.cli.output import Colour, Output
 from kvchaos.cli.plain import plain
 from kvchaos.cli.values import count
+from kvchaos.control import explain_request
 from kvchaos.errors import ConfigError
 from kvchaos.keys import MAX_BATCH_KEYS, ObjectKey
 from kvchaos.v1 import control_pb2
 
 NAME = "explain"
-HELP = "Tell which positions of a load the rules would hit, and why. Injects nothing."
+HELP = "Tell which positions of a call the rules would hit, and why. Injects nothing."
+OPERATIONS = ("store", "lookup", "load", "unlock", "delete", "list", "usage", "connect")
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -28,6 +30,15 @@ def configure(parser: ArgumentParser) -> None:
     )
     keys.add_argument("--num-chunks", type=count, metavar="N", help="make up the keys of a load of N chunks")
     parser.add_argument(
+        "--op", choices=OPERATIONS, default="load", help="the call that is explained (default: load)"
+    )
+    parser.add_argument(
+        "--size", type=count, default=0, metavar="BYTES", help="bytes of each object, for rules that ask"
+    )
+    parser.add_argument(
+        "--client", default="", metavar="NAME", help="the client that makes the call, for rules that ask"
+    )
+    parser.add_argument(
         "--config", type=Path, metavar="FILE", help="take the rules of FILE and ask no daemon"
     )
 
@@ -36,10 +47,11 @@ def run(arguments: Namespace, output: Output) -> None:
     """Asks the daemon, or the sidecar's package, and shows the answer."""
     keys = _keys(arguments)
     if arguments.config is not None:
-        response = offline.explain(arguments.config, keys)
+        request = explain_request(keys, arguments.op, arguments.size, arguments.client)
+        response = offline.explain(arguments.config, request)
     else:
         with connect(arguments) as client:
-            response = client.explain(keys)
+            response = client.explain(keys, arguments.op, arguments.size, arguments.client)
     if output.as_json:
         output.json({**plain(response), "batch_size": len(keys)})
         return

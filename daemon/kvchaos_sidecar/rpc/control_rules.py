@@ -1,0 +1,85 @@
+"""The part of the Control service that is about rules."""
+
+from __future__ import annotations
+
+import json
+from math import isinf
+
+from kvchaos.errors import ConfigError
+from kvchaos.v1 import control_pb2, control_pb2_grpc
+from kvchaos_sidecar.clock import Clock
+from kvchaos_sidecar.config.rule_file import parse_rules
+from kvchaos_sidecar.rpc.boundary import Context
+from kvchaos_sidecar.rpc.control_answers import changed, refuse, time_to_live
+from kvchaos_sidecar.rpc.status import timestamp
+from kvchaos_sidecar.rules.governor import Governor
+from kvchaos_sidecar.rules.rulebook import Listed
+
+
+class RulesControl(control_pb2_grpc.ControlServicer):
+    """Lists and changes rules."""
+
+    def __init__(self, governor: Governor, clock: Clock) -> None:
+        self._governor = governor
+        self._clock = clock
+
+    async def ListRules(
+        self, request: control_pb2.ListRulesRequest, context: Context
+    ) -> control_pb2.ListRulesResponse:
+        """Every rule, disabled ones too."""
+        return control_pb2.ListRulesResponse(
+            rules=[self._status(listed) for listed in self._governor.rules()],
+            halted=self._governor.snapshot().halted,
+        )
+
+    async def AddRules(
+        self, request: control_pb2.AddRulesRequest, context: Context
+    ) -> control_pb2.ChangeResponse:
+        """Adds rules, all or none."""
+        try:
+            rules = parse_rules(request.yaml).rules
+            lasts = time_to_live(request.HasField("time_to_live"), request.time_to_live)
+            outcome = self._governor.add_rules(rules, lasts)
+        except ConfigError as error:
+            await refuse(context, str(error))
+        names = ", ".join(rule.name for rule in rules)
+        return changed(self._governor, context, f"add rules {names}", outcome)
+
+    async def RemoveRule(
+        self, request: control_pb2.RemoveRuleRequest, context: Context
+    ) -> control_pb2.ChangeResponse:
+        """Removes a rule that was added."""
+        try:
+            outcome = self._governor.remove_rule(request.name)
+        except ConfigError as error:
+            await refuse(context, str(error))
+        return changed(self._governor, context, f"remove rule {request.name}", outcome)
+
+    async def SwitchRule(
+        self, request: control_pb2.SwitchRuleRequest, context: Context
+    ) -> control_pb2.ChangeResponse:
+        """Enables or disables a rule."""
+        try:
+            lasts = time_to_live(request.HasField("time_to_live"), request.time_to_live)
+            outcome = self._governor.switch_rule(request.name, request.enabled, lasts)
+        except ConfigError as error:
+            await refuse(context, str(error))
+        verb = "enable" if request.enabled else "disable"
+        return changed(self._governor, context, f"{verb} rule {request.name}", outcome)
+
+    def _status(self, listed: Listed) -> control_pb2.RuleStatus:
+        settings = listed.rule.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+        status = control_pb2.RuleStatus(
+            name=listed.rule.name,
+            source=listed.source,
+            state=listed.state,
+            operations=listed.rule.match.op,
+            fault=listed.rule.fault.chosen.kind,
+            definition_json=json.dumps(settings, ensure_ascii=False),
+            evaluated=listed.armed.evaluated_total if listed.armed else 0,
+            fired=listed.armed.fired_total if listed.armed else 0,
+        )
+        if not isinf(listed.ends_at):
+            remaining = listed.ends_at - self._clock.monotonic()
+            status.expires_at.CopyFrom(timestamp(self._clock.time() + remaining))
+        return status
