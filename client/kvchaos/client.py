@@ -83,7 +83,7 @@ class L2Client:
         token: str = "",
         tls: TlsSettings | None = None,
         handoff: bool = True,
-        workers: int = 2,
+        workers: int = 4,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         listener: SessionListener | None = None,
         backoff: Backoff | None = None,

@@ -1,7 +1,8 @@
 """Moving the bytes of one batch between descriptors and buffers, on several threads.
 
 The pieces of a batch are shared out as they are finished: a thread that is done takes the next one. So a
-few large objects are split over the threads and many small ones are shared between them, without planning.
+few large objects are read by all threads at once and many small ones are shared between them, without
+planning. An object is written by one thread: the kernel lets only one at a time write to a file.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ class Transfer:
         arrived: Callable[[int], None] | None = None,
     ) -> None:
         self._move = _read if direction is Direction.READ else _write
-        self._pieces = deque(_split(extents))
+        self._pieces = deque(_split(extents) if direction is Direction.READ else extents)
         self._total_bytes = sum(extent.buffer.nbytes for extent in extents)
         self._expired = expired
         self._done = done

@@ -24,7 +24,7 @@ kvchaos L2 adapter (a fault-injecting sidecar for tests), adapter_params:
 - max_capacity_gb (float, default 0): capacity in GiB for LMCache's own eviction; 0 takes what the
   sidecar announces, and none when it announces none
 - handoff (bool, default true): pass file descriptors where the sidecar offers it
-- workers (int, default 2): threads that move bytes, 1 to 64
+- workers (int, default 4): threads that move bytes, 1 to 64
 - token_file (str): file with the bearer token of a listener that asks for one
 - tls (bool, default false): the listener speaks TLS
 - ca_file (str): PEM file with the authorities to trust instead of the system's; needs tls
@@ -43,7 +43,7 @@ class KVChaosL2AdapterConfig(L2AdapterConfigBase):  # type: ignore[misc]  # lmca
     """Capacity in GiB for LMCache's eviction; 0 takes what the sidecar announces."""
     handoff: bool = True
     """Pass file descriptors where the sidecar offers it."""
-    workers: int = 2
+    workers: int = 4
     """Threads that move bytes."""
     token_file: str = ""
     """File with the bearer token; empty for none."""
