@@ -20,6 +20,7 @@ class FieldRule:
 
     Attributes:
         settings: as in the document. They stay as they are; the fault that acts is a copy.
+        operations: what it looks at; nothing when it can never hit anything (rate 0).
         evaluated_total: positions that it looked at.
         fired_total: positions that it hit.
     """
@@ -28,7 +29,6 @@ class FieldRule:
         """Arms the rule now: its times begin."""
         self.settings = settings
         self.name = settings.name
-        self.operations = frozenset(settings.match.op)
         self.evaluated_total = 0
         self.fired_total = 0
         self._fault = settings.fault.chosen.model_copy(deep=True)
@@ -37,6 +37,7 @@ class FieldRule:
         self._match = Matcher(settings.match)
         self._window = Window(settings.when)
         self._chooser = Chooser(settings.name, settings.select)
+        self.operations = frozenset(settings.match.op) if self._chooser.chooses else frozenset()
         self._counter = Counter(settings.select)
         self._active = 0
 

@@ -31,6 +31,11 @@ class Chooser:
         self._gap_tail_ratios = select.gap_tail_ratios
         self._takes_all = select.rate is None and not select.gap_indices and not select.gap_tail_ratios
 
+    @property
+    def chooses(self) -> bool:
+        """Whether it can choose anything, ever. Not at rate 0 without places."""
+        return bool(self._takes_all or self._threshold(1.0) or self._gap_indices or self._gap_tail_ratios)
+
     def choose(self, call: Call, positions: Sequence[int], ramp: float, attempt: int) -> Chosen:
         """The chosen ones of ``positions``. ``attempt``: how many keys the rule has looked at before."""
         if self._takes_all:

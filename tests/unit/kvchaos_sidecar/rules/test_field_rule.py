@@ -87,6 +87,23 @@ def test_a_call_without_keys_has_one_position(operation: str) -> None:
     assert Bench(op=operation, fault="refuse", match={"model": "*"}).hits(operation=operation) == []
 
 
+@pytest.mark.parametrize(
+    ("select", "looks"),
+    [
+        ({}, True),
+        ({"rate": 1e-6}, True),
+        ({"rate": 0, "gap_indices": [0]}, True),
+        ({"rate": 0, "gap_tail_ratios": [0]}, True),
+        ({"rate": 0}, False),
+        ({"rate": 9.99e-7}, False),
+    ],
+)
+def test_a_rule_that_can_never_hit_anything_is_not_even_asked(select: dict[str, Any], looks: bool) -> None:
+    bench = Bench(select=select)
+    assert (bench.rules.judge(Call(Operation.LOAD, KEYS)) is not None) == looks
+    assert bench.rule.evaluated_total == (len(KEYS) if looks else 0)
+
+
 def test_a_rate_per_key_hits_the_same_keys_again_and_per_attempt_others() -> None:
     keys = [ObjectKey(number.to_bytes(4, "big"), "m", 0) for number in range(2000)]
     per_key = Bench(select={"rate": 0.25, "seed": 3})
