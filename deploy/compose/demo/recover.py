@@ -36,7 +36,8 @@ def main() -> int:
     with grpc.insecure_channel(ADDRESS) as channel:
         stub = BlendStub(channel)
         stored = stub.Store(pb.StoreRequest(prompt=prompt))
-        print(f"{stored.stored} of {stored.chunks} chunks stored, {stored.present} were there")
+        failed = "".join(f", {count} {reason}" for reason, count in stored.failed.items())
+        print(f"{stored.stored} of {stored.chunks} chunks stored, {stored.present} were there{failed}")
         print(f"{'policy':<20}{'loaded':>8}{'recomputed':>12}{'dropped':>9}{'seconds':>9}  exact")
         reports = [
             _recover(stub, prompt, policy, verify=round_number == 0 and policy == SEGMENTED)
