@@ -121,7 +121,9 @@ class Journal:
             operation=call.operation,
             batch_size=len(call.keys),
             positions=positions,
-            sample_keys=tuple(call.keys[position].short() for position in positions[:SAMPLE_KEYS]),
+            sample_keys=tuple(
+                call.keys[position].short() for position in positions[:SAMPLE_KEYS] if call.keys
+            ),
             generation=generation,
         )
 

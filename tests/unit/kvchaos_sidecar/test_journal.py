@@ -45,6 +45,23 @@ def test_a_verdict_becomes_one_event_for_each_reason() -> None:
     assert (index.sequence, rate.sequence, rate.generation) == (1, 2, 3)
 
 
+def test_a_call_without_keys_has_an_event_without_sample_keys() -> None:
+    journal = Journal(ManualClock())
+    journal.record(Call(Operation.USAGE, ()), verdict((0, "match")))
+    (event,) = journal.recent()
+    assert (event.operation, event.positions, event.sample_keys) == ("usage", (0,), ())
+
+
+def test_what_is_not_an_injected_fault_is_noted_too() -> None:
+    journal = Journal(ManualClock())
+    journal.note("halted")
+    journal.note("capped", rule="a", call=CALL, count=3)
+    assert [(event.reason, event.rule, event.operation) for event in journal.recent()] == [
+        ("halted", "", ""),
+        ("capped", "a", "load"),
+    ]
+
+
 def test_a_verdict_without_hits_leaves_no_event() -> None:
     journal = Journal(ManualClock())
     journal.record(CALL, verdict())
