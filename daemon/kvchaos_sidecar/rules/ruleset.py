@@ -111,8 +111,15 @@ class RuleSet:
 
 
 def _by_identity(keys: Sequence[ObjectKey]) -> dict[Identity, Sequence[int]]:
-    """The positions of the keys that share all but the hash; one range when all do."""
+    """The positions of the keys that share all but the hash; one range when all do, which is usual."""
+    if keys and _share_identity(keys):
+        return {keys[0][1:]: range(len(keys))}
     groups: dict[Identity, list[int]] = {}
     for position, key in enumerate(keys):
         groups.setdefault(key[1:], []).append(position)
     return dict(groups)
+
+
+def _share_identity(keys: Sequence[ObjectKey]) -> bool:
+    _, *columns = zip(*keys, strict=True)
+    return all(column.count(column[0]) == len(column) for column in columns)
