@@ -18,10 +18,23 @@ Schema = Mapping[str, Any]
 def configuration_reference() -> str:
     """A section for the document and for each of its parts."""
     schema = json_schema()
+    schema = _with_values_inline(schema, schema["$defs"])
     sections = [_section("The document", schema, _described(schema["properties"], schema["$defs"]))]
     for name, field in schema["properties"].items():
         sections += _part_sections(name, field, schema["$defs"])
     return "".join(sections)
+
+
+def _with_values_inline(node: Any, definitions: Schema) -> Any:
+    """The schema with what only names a value, such as a choice, written where it is used."""
+    if isinstance(node, list):
+        return [_with_values_inline(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    named = definitions.get(str(node.get("$ref", "")).removeprefix(_REFERENCE), {})
+    if "$ref" in node and named.get("type") != "object":
+        return {**named, **{key: held for key, held in node.items() if key != "$ref"}}
+    return {key: _with_values_inline(held, definitions) for key, held in node.items()}
 
 
 def _described(properties: Schema, definitions: Schema) -> Schema:
@@ -46,13 +59,15 @@ def _part_sections(path: str, field: Schema, definitions: Schema) -> Iterator[st
 
 def _objects_in(field: Schema) -> Iterator[tuple[str, str]]:
     """Names of the definitions that a field refers to, each with its ``type`` where that decides."""
+    if "$ref" in field:
+        yield field["$ref"].removeprefix(_REFERENCE), ""
+    if "items" in field:
+        yield from _objects_in(field["items"])
     by_type = field.get("discriminator", {}).get("mapping", {})
-    names = {reference.removeprefix(_REFERENCE): constant for constant, reference in by_type.items()}
-    for option in (field, *field.get("oneOf", ()), *field.get("anyOf", ())):
-        reference = option.get("$ref")
-        if reference is not None:
-            name = reference.removeprefix(_REFERENCE)
-            yield name, names.get(name, "")
+    constants = {reference.removeprefix(_REFERENCE): constant for constant, reference in by_type.items()}
+    for option in (*field.get("oneOf", ()), *field.get("anyOf", ())):
+        for name, constant in _objects_in(option):
+            yield name, constants.get(name, constant)
 
 
 def _section(title: str, definition: Schema, properties: Schema) -> str:
@@ -60,9 +75,8 @@ def _section(title: str, definition: Schema, properties: Schema) -> str:
     rows = [_row(title, name, field, name in required) for name, field in properties.items()]
     heading = title if title[0].isupper() else code(title)
     introduction = text(definition.get("description", ""))
-    return f"{target(_anchor(title))}## {heading}\n\n{introduction}\n\n" + table(
-        ("Field", "Type", "Default", "Meaning"), rows
-    )
+    fields = table(("Field", "Type", "Default", "Meaning"), rows) if rows else "It has no settings.\n\n"
+    return f"{target(_anchor(title))}## {heading}\n\n{introduction}\n\n{fields}"
 
 
 def _row(owner: str, name: str, field: Schema, required: bool) -> tuple[str, str, str, str]:
