@@ -46,12 +46,13 @@ def run(
         return 0
     try:
         configuration = _configuration(options)
+        backend = backend_for(configuration.document)
         if options.check:
             print(f"{options.config or '--l2-adapter'}: ok")
             return 0
         configure_logging(options.log_format)
         _raise_descriptor_limit()
-        asyncio.run(_serve(configuration, backend_for(configuration.document)))
+        asyncio.run(_serve(configuration, backend))
     except ConfigError as error:
         return _fail(error, EXIT_BAD_CONFIGURATION)
     except (BackendError, ListenError) as error:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from kvchaos.errors import ConfigError
 from kvchaos.v1 import control_pb2
+from kvchaos_sidecar.app import make_backend
 from kvchaos_sidecar.clock import SystemClock
 from kvchaos_sidecar.config.effective import effective_fields
 from kvchaos_sidecar.config.load import load
@@ -30,7 +31,12 @@ def explain(config: Path, request: control_pb2.ExplainRequest) -> control_pb2.Ex
 
 def validate(config: Path) -> control_pb2.GetConfigResponse:
     """The effective values of a file. Raises ConfigError with every problem."""
-    fields = effective_fields(load(config), {})
+    configuration = load(config)
+    try:
+        make_backend(configuration.document)  # an LMCache adapter's settings are known to LMCache alone
+    except ConfigError as error:
+        raise ConfigError(error.problems, str(config)) from None
+    fields = effective_fields(configuration, {})
     return control_pb2.GetConfigResponse(
         fields=[field_to_wire(field) for field in fields], generation=GENERATION
     )

@@ -1,5 +1,6 @@
 """How the daemon starts, refuses to start, reloads and ends."""
 
+import json
 import os
 import signal
 import socket
@@ -241,3 +242,16 @@ def test_check_and_schema_and_version_say_their_part_and_end(short_path: Path) -
     assert '"fault_inject"' in run("--print-schema").stdout
     assert run("--version").stdout.startswith("kvchaos-sidecar 0.")
     assert os.listdir(short_path) == ["sidecar.yaml"]
+
+
+@pytest.mark.slow
+def test_an_adapter_that_lmcache_does_not_know_is_refused_by_every_check(short_path: Path) -> None:
+    inner = {"type": "fs_natvie", "base_path": "/data/l2"}
+    path = config_of(short_path, backend=json.dumps({"type": "lmcache", "inner": inner}))
+    spec = json.dumps({"type": "fault_inject", "inner": inner})
+    validate = subprocess.run(
+        [Path(PROGRAM).with_name("kvchaos"), "validate", path], capture_output=True, text=True
+    )
+    for check in (run("--check", "--config", path), run("--check", "--l2-adapter", spec), validate):
+        assert check.returncode == 2
+        assert "backend.inner.type: 'fs_natvie' is not registered in the installed LMCache" in check.stderr
