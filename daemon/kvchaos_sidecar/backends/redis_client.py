@@ -15,6 +15,7 @@ from typing import Any, TypeVar, cast
 
 import redis
 from redis.backoff import ExponentialBackoff
+from redis.connection import PythonRespSerializer
 from redis.retry import Retry
 
 _T = TypeVar("_T")
@@ -26,6 +27,8 @@ _HEADER_BYTES = 32
 _PIPELINE_COMMANDS = 1000
 _NEW_LINE = b"\r\n"
 _SKIP_BYTES = 1 << 16
+_JOINED_BYTES = 6000
+"""Parts of commands up to this are joined, as by the library; larger ones are sent as they are."""
 _LOST_SERVER = "connection closed by the server"
 _NO_ANSWER = "the server fell silent in the middle of an answer"
 
@@ -167,6 +170,7 @@ class RedisClient:
             socket_keepalive=True,
             protocol=2,
             client_name="kvchaos-sidecar",
+            command_packer=PythonRespSerializer(_JOINED_BYTES, _encode),
         )
         self._retry = Retry(
             ExponentialBackoff(cap=0.2, base=0.01), timeouts.attempts - 1, (redis.ConnectionError,)
@@ -206,3 +210,11 @@ def _parts(commands: Sequence[Command]) -> Iterator[Sequence[Command]]:
 
 def _ask(connection: ValueConnection, commands: Sequence[Command]) -> list[Any]:
     return connection.ask(commands)
+
+
+def _encode(argument: Argument) -> bytes | memoryview:
+    """For the library's own packer, which sends a memoryview as it is.
+
+    The one of hiredis, taken by default where that is installed, copies: stores were a third as fast.
+    """
+    return argument if isinstance(argument, bytes | memoryview) else str(argument).encode()
