@@ -44,6 +44,7 @@ from kvchaos_sidecar.rpc.status import warning
 from kvchaos_sidecar.rules.governor import FaultSnapshot, Governor
 from kvchaos_sidecar.sessions.registry import SessionRegistry
 from kvchaos_sidecar.sessions.session import EndReason, SessionLimits
+from kvchaos_sidecar.stop_conditions import StopConditions
 
 log = logging.getLogger(__name__)
 
@@ -190,7 +191,15 @@ class Sidecar:
         self._governor.subscribe(self._release_on_halt)
         self._background.spawn("expiry", every(_EXPIRY_INTERVAL_S, self._expire))
         self._background.spawn("runtime-expiry", announce_expiry(self._governor))
+        self._watch_stop_conditions()
         self._background.spawn("config-watch", self._reloader.watch())
+
+    def _watch_stop_conditions(self) -> None:
+        conditions = self._reloader.configuration.document.safety.stop_conditions
+        watcher = StopConditions(self._governor, self._metrics.stop_condition_tripped)
+        for condition in conditions:
+            self._metrics.has_stop_condition(condition.name)
+            self._background.spawn(f"stop-condition {condition.name}", watcher.watch(condition))
 
     def _release_on_halt(self, snapshot: FaultSnapshot) -> None:
         if snapshot.halted:

@@ -144,6 +144,12 @@ class Metrics:
             "kvchaos_expired_total", "Runtime changes whose time to live ended.", registry=registry
         )
         self._halts = Counter("kvchaos_halts_total", "Times injection was halted.", registry=registry)
+        self._tripped = Counter(
+            "kvchaos_stop_conditions_tripped_total",
+            "Times a stop condition halted injection.",
+            ["condition"],
+            registry=registry,
+        )
         self._production_allowed = Gauge(
             "kvchaos_production_allowed",
             "1 when the configuration lets faults be armed in production.",
@@ -233,6 +239,14 @@ class Metrics:
     def expired(self, changes: int) -> None:
         """Runtime changes ended by themselves."""
         self._expired.inc(changes)
+
+    def has_stop_condition(self, name: str) -> None:
+        """A stop condition is watched; its counter reads 0 from now on."""
+        self._tripped.labels(name)
+
+    def stop_condition_tripped(self, name: str) -> None:
+        """A stop condition halts injection."""
+        self._tripped.labels(name).inc()
 
     def halted(self) -> None:
         """Injection was halted."""

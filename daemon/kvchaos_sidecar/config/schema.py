@@ -33,6 +33,7 @@ from kvchaos_sidecar.config.fields import (
     poison_text,
 )
 from kvchaos_sidecar.config.rule import RulesField
+from kvchaos_sidecar.config.safety import Safety
 from kvchaos_sidecar.faults.poison import Poison
 
 RELOADABLE = frozenset({"fault_inject", "rules", "safety"})
@@ -180,24 +181,6 @@ class Limits(Part):
     """Memory for objects on their way between a client and a store that has no files."""
     max_sessions: Annotated[int, Between(1, 65536)] = 1024
     """Cache servers connected at the same time."""
-
-
-class Cap(Part):
-    """Limits on what all rules together may hit. They win over every rule; later rules give way first."""
-
-    faults_per_second: PositiveCount | None = None
-    """Keys that may be hit in a second; a burst may use up one second's worth."""
-    share_of_keys: Ratio | None = None
-    """Share of the keys that rules looked at in the last ten seconds."""
-
-
-class Safety(Part):
-    """What keeps injection within bounds."""
-
-    cap: Cap = Cap()
-    """Limits on what all rules together may hit."""
-    allow_production: bool = False
-    """Arm faults although `environment` is `production`. Said in log, status and metrics."""
 
 
 class Document(Part):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kvchaos_sidecar.clock import Clock
-from kvchaos_sidecar.config.schema import Cap
+from kvchaos_sidecar.config.safety import Cap
 from kvchaos_sidecar.rules.call import Call
 from kvchaos_sidecar.rules.strike import Strike
 from kvchaos_sidecar.rules.verdict import Verdict

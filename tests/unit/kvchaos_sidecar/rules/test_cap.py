@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.clock import ManualClock
-from kvchaos_sidecar.config.schema import Cap
+from kvchaos_sidecar.config.safety import Cap
 from kvchaos_sidecar.faults.drop import Drop
 from kvchaos_sidecar.rules.call import Call, Operation
 from kvchaos_sidecar.rules.cap import Capper
