@@ -157,7 +157,11 @@ def _load_one(
 
 def _store_one(connection: ValueConnection, position: int, objects: Mapping[int, StagedObject]) -> Result:
     staged = objects[position]
-    (stored,) = connection.ask([("SET", to_redis_key(staged.key), staged.view, "NX")])
+    try:
+        value = staged.view
+    except OSError:  # no memory or descriptors to map it
+        return Result.NO_SPACE
+    (stored,) = connection.ask([("SET", to_redis_key(staged.key), value, "NX")])
     staged.end()  # now, not after the batch: every mapping takes a descriptor
     if isinstance(stored, redis.ResponseError):
         return result_of(stored)

@@ -89,7 +89,7 @@ class Transfers:
         self, keys: Sequence[ObjectKey], leases: Sequence[StagedRead]
     ) -> list[ReadLease | Result]:
         buffers = await self._blocking.run(
-            lambda: _borrow(self._memory.for_load, [lease.view for lease in leases])
+            lambda: _borrow(self._memory.for_load, (lease.view for lease in leases))
         )
         with self._lent(buffers, leases):
             loaded = await self._adapter.load(keys, [buffer.memory_object for buffer in buffers])
@@ -111,7 +111,7 @@ class Transfers:
     async def _store(self, batch: Sequence[StagedObject]) -> list[Result]:
         keys = [staged.key for staged in batch]
         buffers = await self._blocking.run(
-            lambda: _borrow(self._memory.for_store, [staged.view for staged in batch])
+            lambda: _borrow(self._memory.for_store, (staged.view for staged in batch))
         )
         with self._lent(buffers, batch):
             outcome = await self._adapter.store(keys, [buffer.memory_object for buffer in buffers])
@@ -138,12 +138,12 @@ class Transfers:
         del self._never_given_back[token]
 
 
-def _borrow(make: Callable[[memoryview], Buffer], views: Sequence[memoryview]) -> list[Buffer]:
+def _borrow(make: Callable[[memoryview], Buffer], views: Iterable[memoryview]) -> list[Buffer]:
     buffers: list[Buffer] = []
     try:
         for view in views:
             buffers.append(make(view))
-    except MemoryError as error:
+    except (MemoryError, OSError) as error:
         _release(buffers)
         raise BackendError(f"no memory for the adapter: {error}", Result.NO_SPACE) from error
     return buffers
