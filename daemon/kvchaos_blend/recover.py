@@ -104,7 +104,8 @@ class _Recovery:
     def run(self) -> RecoveryReport:
         """All phases in order."""
         if self._canary is not None:
-            self._worker.verifier.arm(self._worker.pool, self._table, self._canary)
+            with self._stopwatch.phase(Phase.VERIFY):
+                self._worker.verifier.arm(self._worker.pool, self._table, self._canary)
         self._start_loading()
         self._compute_gaps()
         plan = self._finish_prompt()

@@ -14,7 +14,7 @@ from types import ModuleType
 REPOSITORY = Path(__file__).parents[2]
 KEPT = REPOSITORY / ".cache" / "bench"
 PAGE = REPOSITORY / "docs" / "benchmarks.md"
-PARTS = ("adapters", "drops", "decisions", "proxies", "inline", "scale")
+PARTS = ("adapters", "drops", "decisions", "proxies", "inline", "scale", "blend")
 """In the order in which they run."""
 
 
@@ -47,9 +47,9 @@ def main() -> int:
 
 
 def _modules() -> Mapping[str, ModuleType]:
-    from tests.bench.parts import adapters, decisions, drops, inline, proxies, scale
+    from tests.bench.parts import adapters, blend, decisions, drops, inline, proxies, scale
 
-    modules = (adapters, decisions, drops, inline, proxies, scale)
+    modules = (adapters, decisions, drops, inline, proxies, scale, blend)
     return {module.__name__.rsplit(".", 1)[1]: module for module in modules}
 
 

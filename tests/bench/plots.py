@@ -11,6 +11,7 @@ mpl.use("svg")
 from matplotlib import pyplot
 from matplotlib.axes import Axes
 
+from tests.bench import blend_page
 from tests.bench.parts import adapters, decisions, drops, inline, proxies, scale
 from tests.bench.results import Results
 
@@ -122,4 +123,5 @@ _PLOTS: Mapping[str, Callable[[Results, Axes], None]] = {
     "drops": _drops,
     "scale": _scale,
     "inline": _inline,
+    "blend": blend_page.plot,
 }

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.bench import plots
-from tests.bench.parts import adapters, decisions, drops, inline, proxies, scale
+from tests.bench import blend_page, plots
+from tests.bench.parts import adapters, blend, decisions, drops, inline, proxies, scale
 from tests.bench.results import Results, Row
 from tests.bench.targets import TARGETS, Target
 
@@ -291,4 +291,5 @@ _SECTIONS: Mapping[str, tuple[str, Callable[[Results], list[str]]]] = {
     "drops": (drops.TITLE, _describe_drops),
     "scale": (scale.TITLE, _describe_scale),
     "inline": (inline.TITLE, _describe_inline),
+    "blend": (blend.TITLE, lambda run: blend_page.describe(run, markdown)),
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from tests.bench import blend_page
 from tests.bench.grid import KIB, MIB
 from tests.bench.parts import adapters, decisions, drops, inline, proxies
 from tests.bench.results import Results
@@ -186,4 +187,8 @@ TARGETS = (
     Target("daemon CPU for each GiB loaded, 1 MiB and more", 5.0, "ms", "scale", _cpu, at_most=True),
     Target("inline, 4 MiB objects", 1.0, "GB/s", "inline", _inline_speed),
     Target("inline, memory that the daemon grew by", 64.0, "MiB", "inline", _inline_memory, at_most=True),
+    Target("segmented recovery: time over its share of a full prefill", 1.5, "x", "blend",
+           blend_page.segmented_over_share, at_most=True),
+    Target("segmented recovery: neither load, scatter nor model", 5.0, "%", "blend",
+           blend_page.overhead_percent, at_most=True),
 )  # fmt: skip
