@@ -10,7 +10,7 @@ import grpc
 from kvchaos.answers import read_result
 from kvchaos.channel import translate
 from kvchaos.deadline import Deadline
-from kvchaos.errors import DeadlineExceeded, SessionEnded, SidecarUnavailable
+from kvchaos.errors import DeadlineExceeded, RequestRefused, SessionEnded, SidecarUnavailable
 from kvchaos.results import Result
 from kvchaos.session import Session
 from kvchaos.v1 import cache_pb2
@@ -21,6 +21,7 @@ _RESULT_BY_ERROR: tuple[tuple[type[Exception], Result], ...] = (
     (DeadlineExceeded, Result.TIMED_OUT),
     (SidecarUnavailable, Result.UNAVAILABLE),
     (SessionEnded, Result.UNAVAILABLE),
+    (RequestRefused, Result.TIMED_OUT),  # the grants have expired
     (ValueError, Result.UNAVAILABLE),  # what grpc raises on a closed channel
 )
 

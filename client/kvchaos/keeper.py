@@ -17,6 +17,9 @@ from kvchaos.session import Session
 
 logger = logging.getLogger(__name__)
 
+LEAVE_TIMEOUT_S = 1.0
+"""How long a daemon has to take note that a client closes."""
+
 
 class SessionListener:
     """Told of changes, one call for each, on the keeper's thread. Override what is of interest."""
@@ -124,6 +127,7 @@ class SessionKeeper:
         with self._lock:
             session, channel = self._session, self._channel
         if session is not None:
+            session.leave(min(timeout_s, LEAVE_TIMEOUT_S))
             session.close()
         if channel is not None:
             channel.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import threading
 from collections.abc import Callable, Iterator
@@ -19,9 +20,6 @@ from kvchaos.handoff import HandoffConnection, connect_handoff
 from kvchaos.reports import FaultsInForce, read_faults
 from kvchaos.v1 import cache_pb2
 from kvchaos.v1.cache_pb2_grpc import L2CacheStub
-
-_TICKET_CALLS = frozenset({"CommitStore"})
-"""Calls that say NOT_FOUND also when only their ticket has expired."""
 
 
 class Transport(StrEnum):
@@ -107,7 +105,7 @@ class Session:
         """
 
         def ended(outcome: Outcome) -> None:
-            if outcome.code is grpc.StatusCode.NOT_FOUND and method not in _TICKET_CALLS:
+            if outcome.code is grpc.StatusCode.NOT_FOUND:
                 self.end(status_error(outcome.code, outcome.details))
             done(outcome)
 
@@ -139,6 +137,14 @@ class Session:
             self._cause = cause
             self._ended.set()
         self._stream.cancel()
+
+    def leave(self, timeout_s: float) -> None:
+        """Tells the daemon that the session ends on purpose; a daemon that does not answer is left anyway."""
+        if self.ended:
+            return
+        request = cache_pb2.CloseSessionRequest(session_id=self.id)
+        with contextlib.suppress(grpc.RpcError, ValueError):  # what grpc raises on a closed channel
+            self.stub.CloseSession(request, timeout=timeout_s, metadata=self.metadata)
 
     def close(self) -> None:
         """Ends the session and everything that belongs to it. Calls in flight fail. Idempotent."""

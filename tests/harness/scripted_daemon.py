@@ -63,6 +63,12 @@ class ScriptedDaemon(cache_pb2_grpc.L2CacheServicer):
         while (event := events.get()) is not None:
             yield event
 
+    def CloseSession(
+        self, request: cache_pb2.CloseSessionRequest, context: grpc.ServicerContext
+    ) -> cache_pb2.CloseSessionResponse:
+        """Takes note."""
+        return cache_pb2.CloseSessionResponse()
+
     def tell(self, event: cache_pb2.SessionEvent | None) -> None:
         """Sends an event on the newest session's stream; None ends the stream."""
         self._events[-1].put(event)

@@ -275,6 +275,33 @@ def test_a_full_store_says_so_and_keeps_what_it_has(handoff: bool) -> None:
         assert client.usage().result().capacity_bytes == 2 * MIB
 
 
+@pytest.mark.parametrize("handoff", [True, False], ids=["handoff", "inline"])
+def test_a_client_that_closes_says_so(sidecar: SidecarProcess, handoff: bool) -> None:
+    keys = make_keys(2)
+    with connect(sidecar.cache_target, handoff) as client:
+        client.store(keys, [b"one", b"two"]).result()
+        client.lookup_and_lock(keys).result()
+    metrics = sidecar.metrics()
+    assert metrics.value("kvchaos_sessions_ended_total", reason="closed") == 1
+    assert metrics.value("kvchaos_locks") == 0
+
+
+@pytest.mark.parametrize("transport", ["handoff", "inline", "tcp"])
+def test_closing_does_not_wait_for_a_daemon_that_hangs(store_path: Path, transport: str) -> None:
+    listen = {"cache": f"127.0.0.1:{free_port()}"} if transport == "tcp" else {}
+    with SidecarProcess({"type": "fs", "base_path": str(store_path)}, listen=listen) as sidecar:
+        client = connect(sidecar.cache_target, transport == "handoff", timeout_s=600)
+        sidecar.process.signal(signal.SIGSTOP)
+        stored = client.store(make_keys(4), buffers_of([MIB] * 4))
+        closing = threading.Thread(target=client.close)
+        closing.start()
+        closing.join(30)
+        sidecar.kill()
+        assert not closing.is_alive()
+        with pytest.raises(SidecarUnavailable):
+            stored.result(0)
+
+
 def test_killing_the_daemon_ends_what_is_under_way_and_restarting_it_helps(sidecar: SidecarProcess) -> None:
     with connect(sidecar.cache_target) as client:
         keys = make_keys(3)

@@ -12,6 +12,7 @@ import grpc
 import pytest
 from tests.harness.held_client import MARK, OBJECT_BYTES, STORED, UNFINISHED
 from tests.harness.in_process import InProcessSidecar
+from tests.harness.processes import free_port
 from tests.harness.sidecar import SidecarProcess
 from tests.harness.waiting import eventually
 from tests.harness.wire import INLINE, TIMEOUT_S, WireSession, make_keys, pieces_of
@@ -102,6 +103,18 @@ def test_a_dropped_handoff_connection_ends_the_session(sidecar: SidecarProcess) 
             session.lookup(keys)
         assert "open a new one" in str(error.value)
     assert sidecar.metrics().value("kvchaos_sessions_ended_total", reason="handoff_lost") == 1
+
+
+@pytest.mark.slow
+def test_a_client_that_falls_silent_loses_its_session(store_path: Path) -> None:
+    listen = {"cache": f"127.0.0.1:{free_port()}"}
+    with SidecarProcess({"type": "fs", "base_path": str(store_path)}, listen=listen) as sidecar:
+        with WireSession(sidecar.cache_target) as session:
+            session.store_objects(STORED, [os.urandom(OBJECT_BYTES)] * len(STORED))
+        with held_client(sidecar.cache_target, "inline") as client:
+            assert held(sidecar)[0] == 1
+            client.send_signal(signal.SIGSTOP)
+            eventually(lambda: held(sidecar) == (0, 0, 0), "everything is given back", timeout_s=60)
 
 
 def test_the_handoff_connection_ends_with_the_session(sidecar: SidecarProcess) -> None:

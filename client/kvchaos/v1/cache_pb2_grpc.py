@@ -149,7 +149,7 @@ class L2CacheServicer(object):
         What is granted is held until the client's Release (handoff) or the end of ReadExtents (inline), or
         until SessionOpened.grant_ttl_s is over; a request that is granted nothing is over at once.
         FAILED_PRECONDITION: request_id is in use, or TRANSPORT_HANDOFF without a handoff connection.
-        NOT_FOUND: the client gave the request up before it was granted.
+        FAILED_PRECONDITION: the client gave the request up before it was granted.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -179,7 +179,7 @@ class L2CacheServicer(object):
 
     def CommitStore(self, request, context):
         """Publishes what was written. Each key becomes visible whole, or not at all.
-        NOT_FOUND: the request was granted nothing, is over or has expired; nothing was published.
+        FAILED_PRECONDITION: the request was granted nothing, is over or has expired; nothing was published.
         FAILED_PRECONDITION: a WriteExtents of it is still in progress.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)

@@ -35,7 +35,7 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     InvalidKeyError: grpc.StatusCode.INVALID_ARGUMENT,
     InvalidRequest: grpc.StatusCode.INVALID_ARGUMENT,
     UnknownSession: grpc.StatusCode.NOT_FOUND,
-    UnknownTicket: grpc.StatusCode.NOT_FOUND,
+    UnknownTicket: grpc.StatusCode.FAILED_PRECONDITION,
     TicketInUse: grpc.StatusCode.FAILED_PRECONDITION,
     HandoffUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
     TooManySessions: grpc.StatusCode.RESOURCE_EXHAUSTED,

@@ -24,8 +24,9 @@ _OPTIONS = (
     ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
     ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.so_reuseport", 0),  # a port in use is an error, not a share of the traffic
-    ("grpc.keepalive_time_ms", 30_000),
-    ("grpc.keepalive_timeout_ms", 20_000),  # a client whose host vanished loses its session after this
+    ("grpc.keepalive_time_ms", 10_000),
+    ("grpc.http2.ping_timeout_ms", 20_000),  # keepalive_timeout_ms is not what ends a silent connection
+    ("grpc.http2.max_pings_without_data", 0),
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
     ("grpc.keepalive_permit_without_calls", 1),
 )

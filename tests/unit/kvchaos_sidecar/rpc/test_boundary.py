@@ -27,6 +27,7 @@ def test_every_refusal_has_a_status() -> None:
     [
         (InvalidKeyError("k"), grpc.StatusCode.INVALID_ARGUMENT),
         (errors.UnknownSession("s"), grpc.StatusCode.NOT_FOUND),
+        (errors.UnknownTicket("t"), grpc.StatusCode.FAILED_PRECONDITION),
         (errors.Draining("d"), grpc.StatusCode.UNAVAILABLE),
         (contract.ListingUnsupported("l"), grpc.StatusCode.UNIMPLEMENTED),
         (contract.BackendError("b"), grpc.StatusCode.UNAVAILABLE),
