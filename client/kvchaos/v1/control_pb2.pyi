@@ -84,12 +84,14 @@ class GetConfigRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetConfigResponse(_message.Message):
-    __slots__ = ("fields", "generation")
+    __slots__ = ("fields", "generation", "warnings")
     FIELDS_FIELD_NUMBER: _ClassVar[int]
     GENERATION_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     fields: _containers.RepeatedCompositeFieldContainer[ConfigField]
     generation: int
-    def __init__(self, fields: _Optional[_Iterable[_Union[ConfigField, _Mapping]]] = ..., generation: _Optional[int] = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, fields: _Optional[_Iterable[_Union[ConfigField, _Mapping]]] = ..., generation: _Optional[int] = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ConfigField(_message.Message):
     __slots__ = ("path", "value_json", "source", "expires_at")
@@ -206,12 +208,14 @@ class ResumeRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class ChangeResponse(_message.Message):
-    __slots__ = ("fault_inject", "changed")
+    __slots__ = ("fault_inject", "changed", "warnings")
     FAULT_INJECT_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
+    WARNINGS_FIELD_NUMBER: _ClassVar[int]
     fault_inject: _common_pb2.FaultInject
     changed: bool
-    def __init__(self, fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., changed: bool = ...) -> None: ...
+    warnings: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., changed: bool = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("keys", "operation", "size_bytes", "client_name")
