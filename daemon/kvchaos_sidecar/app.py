@@ -31,7 +31,7 @@ from kvchaos_sidecar.http_server import HttpServer
 from kvchaos_sidecar.journal import Journal
 from kvchaos_sidecar.metrics import Metrics, is_armed
 from kvchaos_sidecar.plane import DataPlane
-from kvchaos_sidecar.reload import Reloader
+from kvchaos_sidecar.reload import Reloader, warn_of_idle_rules
 from kvchaos_sidecar.rpc.boundary import Boundary
 from kvchaos_sidecar.rpc.cache import CacheServicer, Greeting
 from kvchaos_sidecar.rpc.control import ControlServicer
@@ -240,6 +240,7 @@ class Sidecar:
         nothing = "" if is_armed(snapshot) else "; pass-through until a rule is set"
         backend = f"{self._backend.type_name} {self._backend.description}"
         log.warning("%s; backend %s%s", warning(snapshot), backend, nothing)
+        warn_of_idle_rules(self._reloader.configuration.document)
 
     def _make_handoff(self, document: schema.Document, servicer: CacheServicer) -> HandoffListener | None:
         path = document.listen.handoff_path

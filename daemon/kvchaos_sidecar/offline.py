@@ -9,7 +9,9 @@ from kvchaos.v1 import control_pb2
 from kvchaos_sidecar.app import make_backend
 from kvchaos_sidecar.clock import SystemClock
 from kvchaos_sidecar.config.effective import effective_fields
+from kvchaos_sidecar.config.lint import warnings_of
 from kvchaos_sidecar.config.load import load
+from kvchaos_sidecar.config.rule_file import rule_file
 from kvchaos_sidecar.errors import InvalidRequest
 from kvchaos_sidecar.rpc.control_messages import call_from_wire, explained_to_wire, field_to_wire
 from kvchaos_sidecar.rules.governor import Governor
@@ -30,7 +32,14 @@ def explain(config: Path, request: control_pb2.ExplainRequest) -> control_pb2.Ex
 
 
 def validate(config: Path) -> control_pb2.GetConfigResponse:
-    """The effective values of a file. Raises ConfigError with every problem."""
+    """The effective values of a configuration file, or that a file of rules alone is right.
+
+    Raises:
+        ConfigError: with every problem.
+    """
+    file = rule_file(config)
+    if file is not None:
+        return control_pb2.GetConfigResponse(warnings=warnings_of(file.rules))
     configuration = load(config)
     try:
         make_backend(configuration.document)  # an LMCache adapter's settings are known to LMCache alone
@@ -38,5 +47,7 @@ def validate(config: Path) -> control_pb2.GetConfigResponse:
         raise ConfigError(error.problems, str(config)) from None
     fields = effective_fields(configuration, {})
     return control_pb2.GetConfigResponse(
-        fields=[field_to_wire(field) for field in fields], generation=GENERATION
+        fields=[field_to_wire(field) for field in fields],
+        generation=GENERATION,
+        warnings=warnings_of(configuration.document.rules),
     )

@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from watchfiles import awatch
 
 from kvchaos.errors import ConfigError
+from kvchaos_sidecar.config.lint import warnings_of
 from kvchaos_sidecar.config.load import Configuration, compose, read
 from kvchaos_sidecar.config.schema import RELOADABLE, Document
 from kvchaos_sidecar.errors import NoConfigFile
@@ -138,7 +139,14 @@ class Reloader:
             log.error("reload refused, the rules in force stay: %s", outcome.error)
         else:
             log.info("reloaded, generation %d", self._governor.snapshot().generation)
+            warn_of_idle_rules(self._configuration.document)
         self._on_outcome(outcome)
+
+
+def warn_of_idle_rules(document: Document) -> None:
+    """Logs rules that can never fire."""
+    for warning in warnings_of(document.rules):
+        log.warning("%s", warning)
 
 
 def _notices(directories: set[Path]) -> AsyncGenerator[object, None]:

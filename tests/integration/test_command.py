@@ -153,6 +153,20 @@ def test_a_rule_file_with_a_mistake_is_refused_whole(target: str, tmp_path: Path
     assert "first" not in run("rules")
 
 
+def test_a_file_of_rules_is_validated_on_its_own_with_warnings(tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text("- {name: a, match: {op: load, model: 'x@y'}, fault: drop}")
+    assert "warning: rules[0].match.model: 'x@y' never matches" in run("validate", str(file))
+    file.write_text("- {name: a, match: {op: load}, fault: dorp}")
+    assert "rules[0].fault.dorp: unknown key; did you mean drop?" in run("validate", str(file), code=2)
+
+
+def test_adding_a_rule_that_can_never_fire_warns(target: str, tmp_path: Path) -> None:
+    file = tmp_path / "rules.yaml"
+    file.write_text("{name: idle, match: {op: load}, select: {rate: 0}, fault: drop}")
+    assert "warning: rules[0].select.rate: 0 selects nothing" in run("rules", "add", str(file))
+
+
 def test_the_catalogue_lists_its_entries_and_shows_one(target: str) -> None:
     assert len(run_json("catalogue")) == 21  # type: ignore[arg-type]
     assert "f3-torn-store" in run("catalogue", "F3")

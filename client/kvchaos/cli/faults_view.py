@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kvchaos.cli.output import Colour, Output
 from kvchaos.cli.plain import plain
 from kvchaos.v1 import common_pb2, control_pb2
@@ -16,7 +18,14 @@ def show_change(change: control_pb2.ChangeResponse, output: Output) -> None:
     output.line(
         f"{'changed' if change.changed else 'nothing to change'}; generation {generation} is in force"
     )
+    show_warnings(change.warnings, output)
     show_faults(change.fault_inject, output)
+
+
+def show_warnings(warnings: Sequence[str], output: Output) -> None:
+    """Rules that can never fire, one to a line."""
+    for warning in warnings:
+        output.line(output.coloured(f"warning: {warning}", Colour.WARNING))
 
 
 def show_faults(faults: common_pb2.FaultInject, output: Output) -> None:

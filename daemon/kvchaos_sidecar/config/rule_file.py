@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
 from kvchaos.errors import ConfigError
 from kvchaos_sidecar.config.fields import ListOf, Part, Text
+from kvchaos_sidecar.config.load import read
 from kvchaos_sidecar.config.problems import problems_of, shown
 from kvchaos_sidecar.config.rule import RulesField
+from kvchaos_sidecar.config.schema import Document
 from kvchaos_sidecar.config.yaml_text import parse_yaml
 
+_OF_A_DOCUMENT = frozenset(Document.model_fields) - {"rules"}
 EXAMPLE = "rules:\n- {name: gap, match: {op: load, position: 4}, fault: drop}"
 
 
@@ -53,6 +57,21 @@ def parse_rules(text: str, source: str = "") -> RuleFile:
         raise ConfigError(problems_of(error, RuleFile), source) from None
     except ConfigError as error:
         raise ConfigError(error.problems, source) from None
+
+
+def rule_file(path: Path) -> RuleFile | None:
+    """What a file of rules alone says; None when the file is a whole document, or not readable as either.
+
+    Raises:
+        ConfigError: it is a file of rules with mistakes.
+    """
+    content = read(path)
+    try:
+        value = parse_yaml(content)
+    except ConfigError:
+        return None
+    alone = isinstance(value, list) or (isinstance(value, dict) and not value.keys() & _OF_A_DOCUMENT)
+    return parse_rules(content.decode(), str(path)) if alone and value else None
 
 
 def _as_file(value: object) -> dict[str, Any]:

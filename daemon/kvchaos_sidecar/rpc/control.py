@@ -13,6 +13,7 @@ from kvchaos.errors import ConfigError, InvalidKeyError
 from kvchaos.v1 import control_pb2
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config.effective import EffectiveField, effective_fields
+from kvchaos_sidecar.config.lint import warnings_of
 from kvchaos_sidecar.errors import InvalidRequest, NoConfigFile
 from kvchaos_sidecar.journal import Journal
 from kvchaos_sidecar.reload import Reloader
@@ -85,6 +86,7 @@ class ControlServicer(RulesControl):
         return control_pb2.GetConfigResponse(
             fields=[self._config_field(field) for field in fields],
             generation=self._governor.snapshot().generation,
+            warnings=warnings_of(self._reloader.configuration.document.rules),
         )
 
     async def SetFaults(

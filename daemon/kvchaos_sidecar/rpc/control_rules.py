@@ -8,6 +8,7 @@ from math import isinf
 from kvchaos.errors import ConfigError
 from kvchaos.v1 import control_pb2, control_pb2_grpc
 from kvchaos_sidecar.clock import Clock
+from kvchaos_sidecar.config.lint import warnings_of
 from kvchaos_sidecar.config.rule_file import parse_rules
 from kvchaos_sidecar.rpc.boundary import Context
 from kvchaos_sidecar.rpc.control_answers import changed, refuse, time_to_live
@@ -43,7 +44,9 @@ class RulesControl(control_pb2_grpc.ControlServicer):
         except ConfigError as error:
             await refuse(context, str(error))
         names = ", ".join(rule.name for rule in rules)
-        return changed(self._governor, context, f"add rules {names}", outcome)
+        response = changed(self._governor, context, f"add rules {names}", outcome)
+        response.warnings.extend(warnings_of(rules))
+        return response
 
     async def RemoveRule(
         self, request: control_pb2.RemoveRuleRequest, context: Context

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from kvchaos.cli import offline
 from kvchaos.cli.commands.get import show_fields
+from kvchaos.cli.faults_view import show_warnings
 from kvchaos.cli.output import Colour, Output
 
 NAME = "validate"
-HELP = "Check a configuration file, without a daemon. Lists every problem."
+HELP = "Check a configuration file or a file of rules, without a daemon. Lists every problem."
 
 
 def configure(parser: ArgumentParser) -> None:
@@ -20,7 +21,9 @@ def configure(parser: ArgumentParser) -> None:
 
 def run(arguments: Namespace, output: Output) -> None:
     """Checks the file and shows what it amounts to."""
-    fields = offline.validate(arguments.file).fields
+    found = offline.validate(arguments.file)
     if not output.as_json:
         output.line(output.coloured(f"{arguments.file}: valid", Colour.GOOD))
-    show_fields(fields, output)
+        show_warnings(found.warnings, output)
+    if found.fields or output.as_json:
+        show_fields(found.fields, output)
