@@ -148,6 +148,29 @@ class Match(Part):
         return any(value is not None for value in asked)
 
 
+class RecordedCall(Part):
+    """A call of a recorded run, and which of its keys are hit in it."""
+
+    session: PositiveCount
+    """The session's number: they count from 1 in the order in which the daemon opens them."""
+    op: OperationField
+    """The operation."""
+    batch: Annotated[str, Field(pattern=r"^[0-9a-f]{24}$")]
+    """Identity of the keys of the call, as a recording writes it."""
+    nth: PositiveCount
+    """How often the session has made a call of that operation and those keys, this one included."""
+    places: Annotated[ListOf[Count], Field(min_length=1)]
+    """The keys that are hit, by their places among the keys in ascending order; 0 for a call without keys."""
+    chances: ListOf[Ratio]
+    """What the fault draws for each of them."""
+
+    @model_validator(mode="after")
+    def _every_place_has_a_chance(self) -> RecordedCall:
+        if len(self.places) != len(self.chances):
+            raise ValueError(f"places has {len(self.places)} entries and chances {len(self.chances)}")
+        return self
+
+
 class Select(Part):
     """Which of the matched keys are hit. Left empty: all of them.
 
@@ -177,12 +200,21 @@ class Select(Part):
     """What nth, every, first_n and after_n count: `calls` or `keys`."""
     max_concurrent: PositiveCount | None = None
     """At most so many calls are struck at the same time."""
+    recorded: ListOf[RecordedCall] = ()
+    """The keys of a recorded run and no others; `kvchaos replay` writes this. Stands alone."""
 
     @model_validator(mode="after")
     def _counts_do_not_contradict(self) -> Select:
         others = [name for name in ("every", "first_n", "after_n") if getattr(self, name) is not None]
         if self.nth is not None and others:
             raise ValueError(f"nth takes one and contradicts {' and '.join(others)}; give one or the other")
+        return self
+
+    @model_validator(mode="after")
+    def _a_recording_stands_alone(self) -> Select:
+        others = sorted(self.model_fields_set - {"recorded"})
+        if self.recorded and others:
+            raise ValueError(f"recorded says which keys are hit; leave out {' and '.join(others)}")
         return self
 
 

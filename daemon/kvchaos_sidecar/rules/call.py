@@ -36,6 +36,10 @@ class Call:
     """Bytes of each object where the call carries them."""
     client_name: str = ""
     session: str = ""
+    session_number: int = 0
+    """Counts from 1 in the order in which sessions are opened; 0 for no session."""
+    sequence: int = 0
+    """Counts the calls of a session from 1."""
 
     @property
     def positions(self) -> range:

@@ -11,6 +11,7 @@ from kvchaos.errors import ConfigError
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config.rule import Rule
 from kvchaos_sidecar.rules.field_rule import FieldRule
+from kvchaos_sidecar.rules.replay_rule import ReplayRule
 from kvchaos_sidecar.rules.ruleset import Slot
 
 MAX_RUNTIME_RULES = 1000
@@ -155,7 +156,8 @@ class Rulebook:
     def _arm(self, rule: Rule) -> FieldRule:
         armed = self._armed.get(rule.name)
         if armed is None or armed.settings != rule:
-            armed = self._armed[rule.name] = FieldRule(rule, self._clock)
+            kind = ReplayRule if rule.select.recorded else FieldRule
+            armed = self._armed[rule.name] = kind(rule, self._clock)
         return armed
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 
 from kvchaos_sidecar.faults.contract import Fault
@@ -32,21 +32,21 @@ class Strike:
     """Told how many positions are hit in the end, just before the fault acts."""
     ended: Callable[[], None] = lambda: None
     """Told when the fault has acted."""
+    chances: Sequence[float] = ()
+    """Draws that a recording holds, one for each position. Empty: drawn by rule, seed and ordinal."""
 
     def chance(self, index: int) -> float:
         """A number in [0, 1) for ``positions[index]``: the same for the same rule, seed and traffic."""
+        if self.chances:
+            return self.chances[index]
         text = f"{self.rule}:{self.seed}:chance:{self.ordinal + index}".encode()
         return int.from_bytes(blake2b(text, digest_size=8).digest(), "big") / _UNIT
 
     def limited(self, count: int) -> Strike:
         """The first ``count`` positions of it."""
-        return Strike(
-            self.rule,
-            self.fault,
-            self.positions[:count],
-            self.reasons[:count],
-            self.seed,
-            self.ordinal,
-            self.began,
-            self.ended,
+        return replace(
+            self,
+            positions=self.positions[:count],
+            reasons=self.reasons[:count],
+            chances=self.chances[:count],
         )
