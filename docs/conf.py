@@ -8,10 +8,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
-from docs.generate import write_all  # noqa: E402
+from docs.generate import write_all, write_fault_pages  # noqa: E402
 from kvchaos import __version__  # noqa: E402
 
 write_all(HERE / "_generated")
+write_fault_pages(HERE / "faults" / "kinds")
 
 project = "kvchaos"
 copyright = "the kvchaos authors, Apache-2.0"

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from docs.generate.commands import command_reference
 from docs.generate.configuration import configuration_reference
+from docs.generate.faults import fault_pages
 from docs.generate.metrics import metrics_reference
 from docs.generate.plugin import plugin_reference
 from docs.generate.protocol import read_protocol
@@ -26,6 +27,13 @@ def write_all(directory: Path) -> None:
     directory.mkdir(exist_ok=True)
     for name, text in parts.items():
         _write_if_changed(directory / f"{name}.md", text)
+
+
+def write_fault_pages(directory: Path) -> None:
+    """Writes a page for each kind of fault into ``directory``, which is made unless it exists."""
+    directory.mkdir(exist_ok=True)
+    for kind, page in fault_pages().items():
+        _write_if_changed(directory / f"{kind}.md", page)
 
 
 def _write_if_changed(path: Path, text: str) -> None:

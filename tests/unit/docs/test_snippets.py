@@ -16,7 +16,7 @@ from kvchaos_sidecar.config.load import merge, parse_document, validate
 from kvchaos_sidecar.config.yaml_text import parse_yaml
 from kvchaos_sidecar.main import build_parser as sidecar_parser
 
-LEAST = {"version": 1, "backend": {"type": "fs", "base_path": "/data/l2"}}
+LEAST = {"version": 1, "environment": "docs", "backend": {"type": "fs", "base_path": "/data/l2"}}
 PAGES_WITH_OTHER_YAML = {
     DOCS / f"{name}.md" for name in ("deployment", "dashboards", "benchmarks", "performance")
 }
