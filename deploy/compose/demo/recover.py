@@ -58,6 +58,9 @@ def _recover(stub: BlendStub, prompt: pb.Prompt, policy: int, verify: bool) -> p
         f"{report.plan.tokens_dropped:>9}{seconds:>9.2f}  {exact if report.recovered else 'NO'}",
         flush=True,
     )
+    for gate in report.verification.gates:
+        if not gate.passed:
+            print(f"  {gate.name}: {gate.measured:g}, at most {gate.limit:g}; {gate.detail}")
     return report
 
 
