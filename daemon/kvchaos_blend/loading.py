@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
 
 from kvchaos_blend.errors import ModelError
 from kvchaos_blend.geometry import DTYPES
@@ -59,22 +59,6 @@ def load(source: str, dtype: torch.dtype, device: torch.device, allow_download: 
     except (OSError, ValueError, KeyError, RuntimeError) as error:
         raise ModelError(f"model {source}: {_first_line(error)}{_hint(source, allow_download)}") from error
     return LoadedModel(hf_model.to(device).eval(), _tokenizer(place, options), source)
-
-
-def random_model(config_directory: str, dtype: torch.dtype, device: torch.device, seed: int) -> LoadedModel:
-    """A model of the directory's configuration with random weights, for measurements.
-
-    Raises:
-        ModelError: the configuration cannot be read.
-    """
-    try:
-        config = AutoConfig.from_pretrained(config_directory, local_files_only=True)
-    except (OSError, ValueError) as error:
-        raise ModelError(f"model {config_directory}: {_first_line(error)}") from error
-    torch.manual_seed(seed)
-    with device:
-        hf_model = AutoModelForCausalLM.from_config(config, dtype=dtype)
-    return LoadedModel(hf_model.to(device).eval(), None, config_directory)
 
 
 def _locate(source: str) -> tuple[str, dict[str, Any]]:

@@ -21,6 +21,7 @@ from kvchaos_blend.geometry import KVGeometry
 from kvchaos_blend.loading import LoadedModel
 from kvchaos_blend.plan import Run
 from kvchaos_blend.pool import BlockTable, KVPool
+from kvchaos_blend.reference import Checkpoint, greedy
 
 ARCHITECTURES = ("llama", "mistral", "qwen2", "qwen3")
 """Architectures whose attention layers hand their keyword arguments on, as tests prove for each."""
@@ -124,6 +125,14 @@ class CausalModel:
                 checkpoint=checkpoint,
             )
             return self._forward(tokens[None], positions[None], kv_pass, want_logits)
+
+    def compute_alone(
+        self, token_ids: Sequence[int], new_tokens: int, checkpoint: Checkpoint
+    ) -> tuple[int, ...]:
+        """Full prefill and greedy continuation as transformers does it, for a model without paged KV."""
+        with self._turn:
+            tokens, _ = greedy(self.hf_model, token_ids, new_tokens, checkpoint)
+        return tokens
 
     def encode(self, text: str) -> list[int]:
         """The text's token ids. Raises ModelError when the model has no tokenizer."""

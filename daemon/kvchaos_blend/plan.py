@@ -115,12 +115,6 @@ def plan_for_missing(prompt_tokens: int, chunk_tokens: int, missing: Sequence[in
     return make_plan([chunk not in missing for chunk in range(chunks)], prompt_tokens, chunk_tokens, policy)
 
 
-def gaps(found: Sequence[bool]) -> tuple[Run, ...]:
-    """Runs of chunk positions that were not found and have a found one after them."""
-    last_found = max((chunk for chunk, is_found in enumerate(found) if is_found), default=-1)
-    return merge([Run(chunk, chunk + 1) for chunk in range(last_found) if not found[chunk]])
-
-
 def merge(runs: Sequence[Run]) -> tuple[Run, ...]:
     """The runs, in order, with those that touch joined."""
     merged: list[Run] = []

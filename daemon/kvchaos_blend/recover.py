@@ -18,7 +18,6 @@ from kvchaos_blend.plan import Plan, Policy, Run, make_plan, merge, subtract
 from kvchaos_blend.pool import BlockTable
 from kvchaos_blend.progress import LayerStarted, OnEvent, Phase, Planned, Stopwatch, TokenMade
 from kvchaos_blend.publish import Published, publish
-from kvchaos_blend.reference import greedy
 from kvchaos_blend.report import Outcome, RecoveryReport, Verification
 from kvchaos_blend.verify import CANARY_TOKENS, MIN_GREEDY_TOKENS, Delivered, Evidence
 from kvchaos_blend.worker import Worker
@@ -61,14 +60,15 @@ def recover(
         Cancelled: the token was set.
     """
     worker.check_prompt(request.token_ids, request.made_tokens)
+    cancel = cancel or CancelToken()
     if worker.model.traits.recurrent:
-        return _prefill_alone(worker, request, on_event)
+        return _prefill_alone(worker, request, on_event, cancel)
     with ExitStack() as held:
         table = held.enter_context(worker.pool.lend(len(request.token_ids) + request.made_tokens - 1))
         canary = held.enter_context(worker.pool.lend(CANARY_TOKENS)) if request.verify else None
         lease = Lease(worker.store)
         held.callback(lease.release_soon)
-        return _Recovery(worker, request, table, canary, lease, on_event, cancel or CancelToken()).run()
+        return _Recovery(worker, request, table, canary, lease, on_event, cancel).run()
 
 
 class _Recovery:
@@ -203,7 +203,7 @@ class _Recovery:
             canary=self._canary,
         )
         with self._stopwatch.phase(Phase.VERIFY):
-            return self._worker.verifier.check(self._worker.pool, evidence)
+            return self._worker.verifier.check(self._worker.pool, evidence, self._cancel.check)
 
     def _delivered(self, plan: Plan) -> Iterator[Delivered]:
         for chunk in plan.kept_chunks:
@@ -248,14 +248,16 @@ class _Recovery:
         )
 
 
-def _prefill_alone(worker: Worker, request: RecoverRequest, on_event: OnEvent) -> RecoveryReport:
+def _prefill_alone(
+    worker: Worker, request: RecoverRequest, on_event: OnEvent, cancel: CancelToken
+) -> RecoveryReport:
     """Full prefill by the model itself, for one whose state the pool cannot hold."""
     stopwatch = Stopwatch(worker.clock, on_event, worker.settle)
     prompt_tokens, chunk_tokens = len(request.token_ids), worker.key_space.chunk_tokens
     chunks = prompt_tokens // chunk_tokens
     decision = decide(request.policy, worker.model.traits, prompt_tokens)
     with stopwatch.phase(Phase.RECOMPUTE):
-        tokens, _ = greedy(worker.model.hf_model, request.token_ids, request.new_tokens)
+        tokens = worker.model.compute_alone(request.token_ids, request.new_tokens, cancel.check)
     return RecoveryReport(
         outcome=Outcome.RECOVERED,
         asked_policy=request.policy,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,8 @@ import torch
 from transformers import DynamicCache
 
 from kvchaos_blend.plan import Run
+
+Checkpoint = Callable[[], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,34 +45,46 @@ class Reference:
         wide._hf_model = copy.deepcopy(self._hf_model).float()
         return wide
 
-    def prefill(self, token_ids: Sequence[int], new_tokens: int) -> Prefill:
+    def prefill(
+        self, token_ids: Sequence[int], new_tokens: int, checkpoint: Checkpoint = lambda: None
+    ) -> Prefill:
         """Prefills the whole prompt at once and continues it greedily for ``new_tokens``, at least 1."""
         cache = DynamicCache()
-        tokens, logits = greedy(self._hf_model, token_ids, new_tokens, cache)
+        tokens, logits = greedy(self._hf_model, token_ids, new_tokens, checkpoint, cache)
         return Prefill(_prompt_kv(cache, len(token_ids)), tokens, logits)
 
-    def chunked_kv(self, token_ids: Sequence[int], pieces: Sequence[Run]) -> torch.Tensor:
+    def chunked_kv(
+        self, token_ids: Sequence[int], pieces: Sequence[Run], checkpoint: Checkpoint = lambda: None
+    ) -> torch.Tensor:
         """KV of the prompt prefilled piece by piece: what another order of the sums alone does to it.
 
         Args:
             token_ids: the prompt.
             pieces: cover it, in order.
+            checkpoint: called before every layer; what it raises ends the work.
 
         Returns:
             [layers, 2 (K, V), tokens, kv_heads, head_dim].
         """
         cache = DynamicCache()
         prompt = torch.tensor([list(token_ids)], device=self._hf_model.device)
-        with torch.inference_mode():
+        with torch.inference_mode(), _stopping_at(self._hf_model, checkpoint):
             for start, end in pieces:
                 self._hf_model.base_model(input_ids=prompt[:, start:end], cache=cache, use_cache=True)
         return _prompt_kv(cache, len(token_ids))
 
 
 def greedy(
-    hf_model: Any, token_ids: Sequence[int], new_tokens: int, cache: Any | None = None
+    hf_model: Any,
+    token_ids: Sequence[int],
+    new_tokens: int,
+    checkpoint: Checkpoint = lambda: None,
+    cache: Any | None = None,
 ) -> tuple[tuple[int, ...], torch.Tensor]:
     """Full prefill and greedy continuation by the model alone, in ``cache`` or in one of its own making.
+
+    Nobody else may use the model meanwhile. ``checkpoint`` is called before every layer; what it raises ends
+    the work.
 
     Returns:
         The tokens, and [new_tokens, vocabulary] float32 logits from which each was chosen.
@@ -77,7 +92,7 @@ def greedy(
     logits: list[torch.Tensor] = []
     tokens: list[int] = []
     step = torch.tensor([list(token_ids)], device=hf_model.device)
-    with torch.inference_mode():
+    with torch.inference_mode(), _stopping_at(hf_model, checkpoint):
         for _ in range(new_tokens):
             output = hf_model(input_ids=step, cache=cache, use_cache=True, logits_to_keep=1)
             cache = output.cache
@@ -85,6 +100,17 @@ def greedy(
             tokens.append(int(logits[-1].argmax()))
             step = torch.tensor([tokens[-1:]], device=hf_model.device)
     return tuple(tokens), torch.stack(logits)
+
+
+@contextmanager
+def _stopping_at(hf_model: Any, checkpoint: Checkpoint) -> Iterator[None]:
+    """Has ``checkpoint`` called before every layer of the model in the block."""
+    hooks = [layer.register_forward_pre_hook(lambda *_: checkpoint()) for layer in hf_model.base_model.layers]
+    try:
+        yield
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 def _prompt_kv(cache: DynamicCache, tokens: int) -> torch.Tensor:

@@ -6,6 +6,7 @@ at the recomputed KV itself, layer by layer, and at what must not have changed a
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ import torch
 from kvchaos_blend.model import CausalModel
 from kvchaos_blend.plan import Run
 from kvchaos_blend.pool import BlockTable, KVPool
-from kvchaos_blend.reference import Prefill, Reference
+from kvchaos_blend.reference import Checkpoint, Prefill, Reference
 from kvchaos_blend.report import Gate, LayerError, Verification
 from kvchaos_blend.scatter import gather
 
@@ -60,11 +61,12 @@ class Evidence:
 
 
 class Verifier:
-    """Holds the reference views of one model's weights. They run as transformers made them."""
+    """Holds the reference views of one model's weights. Checks of several requests take turns."""
 
     def __init__(self, model: CausalModel, chunk_tokens: int) -> None:
         self._model = model
         self._chunk_tokens = chunk_tokens
+        self._turn = threading.Lock()
 
     @cached_property
     def _same_dtype(self) -> Reference:
@@ -79,14 +81,11 @@ class Verifier:
         pool.fill(table, float("nan"))
         pool.fill(canary, CANARY)
 
-    def check(self, pool: KVPool, evidence: Evidence) -> Verification:
-        """All gates, passed or not."""
+    def check(self, pool: KVPool, evidence: Evidence, checkpoint: Checkpoint = lambda: None) -> Verification:
+        """All gates, passed or not. What ``checkpoint`` raises, called before every layer, ends the check."""
         recovered = pool.read(evidence.table.slots[: len(evidence.token_ids)])
-        prefill = self._same_dtype.prefill(evidence.token_ids, len(evidence.tokens))
-        exact = prefill.kv
-        if exact.dtype != torch.float32:
-            exact = self._wide.prefill(evidence.token_ids, 1).kv
-        yardstick = self._same_dtype.chunked_kv(evidence.token_ids, self._pieces(evidence))
+        with self._turn:
+            prefill, exact, yardstick = self._references(evidence, checkpoint)
         loaded = tuple(piece.run for piece in evidence.delivered)
         gates = (
             _bytes_gate(pool, evidence),
@@ -97,6 +96,17 @@ class Verifier:
             _greedy_gate(prefill, evidence.tokens, pool.geometry.dtype),
         )
         return Verification(gates, layer_errors(recovered, exact, evidence.computed))
+
+    def _references(
+        self, evidence: Evidence, checkpoint: Checkpoint
+    ) -> tuple[Prefill, torch.Tensor, torch.Tensor]:
+        """A full prefill in the same precision, the KV to compare with, and that of chunked prefill."""
+        token_ids = evidence.token_ids
+        prefill = self._same_dtype.prefill(token_ids, len(evidence.tokens), checkpoint)
+        exact = prefill.kv
+        if exact.dtype != torch.float32:
+            exact = self._wide.prefill(token_ids, 1, checkpoint).kv
+        return prefill, exact, self._same_dtype.chunked_kv(token_ids, self._pieces(evidence), checkpoint)
 
     def _pieces(self, evidence: Evidence) -> list[Run]:
         """The prompt, cut where chunks and recomputed runs begin and end."""

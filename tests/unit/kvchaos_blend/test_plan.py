@@ -6,7 +6,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kvchaos_blend.plan import Action, Plan, Policy, Run, Segment, gaps, make_plan, merge, subtract
+from kvchaos_blend.plan import (
+    Action,
+    Plan,
+    Policy,
+    Run,
+    Segment,
+    make_plan,
+    merge,
+    plan_for_missing,
+    subtract,
+)
 
 FOUND = st.lists(st.booleans(), max_size=12)
 RUNS = st.lists(
@@ -83,11 +93,6 @@ def test_segmented_never_keeps_less_than_prefix(found: list[bool]) -> None:
     assert kept[0] <= kept[1]
 
 
-def test_a_gap_has_something_found_after_it() -> None:
-    assert gaps([True, False, False, True, False]) == (Run(1, 3),)
-    assert gaps([False, False]) == ()
-
-
 @given(runs=RUNS, taken=RUNS)
 def test_subtract_is_set_difference(runs: list[Run], taken: list[Run]) -> None:
     left = subtract(merge(disjoint(runs)), taken)
@@ -97,3 +102,15 @@ def test_subtract_is_set_difference(runs: list[Run], taken: list[Run]) -> None:
 def test_an_unknown_policy_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match=r"unknown policy 'suffix'; known: full, prefix, segmented_prefix"):
         Policy.parse("suffix")
+
+
+def test_a_plan_for_missing_chunks_names_what_is_wrong() -> None:
+    assert plan_for_missing(80, 16, [2], Policy.SEGMENTED_PREFIX) == make_plan(
+        ONE_GAP, 80, 16, Policy.SEGMENTED_PREFIX
+    )
+    for missing in (-1, 5):
+        with pytest.raises(ValueError, match=f"missing chunk {missing} is not one of the prompt's 5"):
+            plan_for_missing(80, 16, [missing], Policy.PREFIX)
+    for sizes in ((0, 16), (80, 0)):
+        with pytest.raises(ValueError, match="both must be at least 1"):
+            plan_for_missing(*sizes, [], Policy.PREFIX)

@@ -28,9 +28,10 @@ from kvchaos_blend.errors import Cancelled, PoolFull, PromptError, StoreMismatch
 from kvchaos_blend.memory_store import MemoryStore
 from kvchaos_blend.plan import Action, Policy
 from kvchaos_blend.prefill import store_prompt
-from kvchaos_blend.progress import ChunkSettled, Event, LayerStarted, Phase, PhaseStarted
+from kvchaos_blend.progress import ChunkSettled, Event, LayerStarted, Phase, PhaseStarted, TokenMade
 from kvchaos_blend.recover import RecoverRequest, recover
 from kvchaos_blend.report import Outcome, RecoveryReport
+from kvchaos_blend.verify import MIN_GREEDY_TOKENS
 from kvchaos_blend.worker import Worker
 
 PROMPT = prompt(5 * CHUNK_TOKENS + 7)
@@ -302,6 +303,27 @@ def test_cancelling_in_any_phase_gives_everything_back(
     store.wait_until_idle()
     assert not store.locked
     assert worker.pool.free_blocks == worker.pool.total_blocks
+
+
+def test_a_verification_can_be_cancelled(store: MemoryStore, worker: Worker) -> None:
+    cancel, made = CancelToken(), []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, TokenMade):
+            made.append(event.token)
+            if len(made) == MIN_GREEDY_TOKENS:
+                cancel.cancel("enough")
+
+    with pytest.raises(Cancelled, match="enough"):
+        recover(worker, RecoverRequest(PROMPT, SEGMENTED, verify=True), watch, cancel)
+    assert worker.pool.free_blocks == worker.pool.total_blocks
+
+
+def test_a_recurrent_models_prefill_can_be_cancelled(store: MemoryStore) -> None:
+    worker = make_worker(random_model(recurrent_config()), store)
+    cancel = CancelToken()
+    with pytest.raises(Cancelled, match="enough"):
+        recover(worker, RecoverRequest(PROMPT), lambda _: cancel.cancel("enough"), cancel)
 
 
 def test_a_hanging_load_can_be_cancelled_and_its_locks_go_when_it_ends(
