@@ -43,7 +43,7 @@ def ddmin(items: Sequence[T], fails: Callable[[Sequence[T]], bool]) -> list[T]:
 def _reduce(
     failing: Sequence[int], pieces: int, still_fails: Callable[[Sequence[int]], bool]
 ) -> tuple[Sequence[int] | None, int]:
-    """A smaller part that fails (one piece, or all but one), if there is one; and how many pieces come next."""
+    """A smaller part that fails (one piece, or all but one), if there is one; and how many pieces follow."""
     parts = _split(failing, pieces)
     for part in parts:
         if still_fails(part):

@@ -12,6 +12,7 @@ from kvchaos import __version__
 from kvchaos.cli.command import Command
 from kvchaos.cli.commands import (
     catalogue,
+    completion,
     drops,
     explain,
     get,
@@ -44,6 +45,7 @@ COMMANDS: Sequence[Command] = (
     catalogue,
     drops,
     watch,
+    completion,
 )
 FINE, FAILED, BAD_INPUT = 0, 1, 2
 

@@ -1,0 +1,34 @@
+import io
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from kvchaos.cli.main import main
+
+
+def script(shell: str) -> str:
+    stdout = io.StringIO()
+    assert main(["completion", shell], stdout, io.StringIO()) == 0
+    return stdout.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("words", "completed"),
+    [
+        (["kvchaos", "ru"], ["rules"]),
+        (["kvchaos", "cat"], ["catalogue"]),
+        (["kvchaos", "rules", "en"], ["enable"]),
+        (["kvchaos", "set", "--gap"], ["--gap-indices", "--gap-tail-ratios"]),
+        (["kvchaos", "explain", "--op", "look"], ["lookup"]),
+    ],
+)
+def test_a_shell_completes_words(tmp_path: Path, words: list[str], completed: list[str]) -> None:
+    typed = " ".join(f"'{word}'" for word in words)
+    program = f"{script('bash')}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _kvchaos; printf '%s\\n' ${{COMPREPLY[@]}}"
+    found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == completed
+
+
+def test_zsh_gets_bashs_completion() -> None:
+    assert script("zsh").startswith("autoload -U +X bashcompinit")
