@@ -1,6 +1,5 @@
 import io
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -23,9 +22,10 @@ def script(shell: str) -> str:
         (["kvchaos", "explain", "--op", "look"], ["lookup"]),
     ],
 )
-def test_a_shell_completes_words(tmp_path: Path, words: list[str], completed: list[str]) -> None:
+def test_a_shell_completes_words(words: list[str], completed: list[str]) -> None:
     typed = " ".join(f"'{word}'" for word in words)
-    program = f"{script('bash')}\nCOMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _kvchaos; printf '%s\\n' ${{COMPREPLY[@]}}"
+    ask = f"COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _kvchaos; printf '%s\\n' ${{COMPREPLY[@]}}"
+    program = f"{script('bash')}\n{ask}"
     found = subprocess.run(["bash", "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout.split() == completed
 
