@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from functools import partial
@@ -24,6 +25,7 @@ from kvchaos_sidecar.background import Background, every
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config import schema
 from kvchaos_sidecar.config.load import Configuration
+from kvchaos_sidecar.config.rule import Rule
 from kvchaos_sidecar.errors import NoConfigFile
 from kvchaos_sidecar.expiry import announce_expiry
 from kvchaos_sidecar.health import PROBE_INTERVAL_S, HealthMonitor
@@ -31,6 +33,8 @@ from kvchaos_sidecar.http_server import HttpServer
 from kvchaos_sidecar.journal import Journal
 from kvchaos_sidecar.metrics import Metrics, is_armed
 from kvchaos_sidecar.plane import DataPlane
+from kvchaos_sidecar.recording.events import faults_in_force
+from kvchaos_sidecar.recording.recorder import Recorder
 from kvchaos_sidecar.reload import Reloader, warn_of_idle_rules
 from kvchaos_sidecar.rpc.boundary import Boundary
 from kvchaos_sidecar.rpc.cache import CacheServicer, Greeting
@@ -82,8 +86,9 @@ class Sidecar:
         )
         journal = Journal(clock)
         Announcer(self._governor, self._metrics, journal)
+        self._recorder = self._make_recorder(document, clock)
         self._plane = DataPlane(
-            backend, self._governor, journal, self._metrics, document.limits.staging_bytes
+            backend, self._governor, journal, self._metrics, document.limits.staging_bytes, self._recorder
         )
         self._sessions = SessionRegistry(
             clock,
@@ -95,6 +100,9 @@ class Sidecar:
             self._plane.give_back_locks,
         )
         self._plane.follow(self._sessions)
+        if self._recorder is not None:
+            self._sessions.on_end(self._recorder.session_ended)
+            self._governor.subscribe(self._recorder.faults_changed)
         self._health = HealthMonitor(backend, clock, self._metrics)
         self._boundary = Boundary(clock, self._metrics)
         self._inline_threads = ThreadPoolExecutor(_INLINE_THREADS, thread_name_prefix="kvchaos-inline")
@@ -121,10 +129,15 @@ class Sidecar:
         self._started = AsyncExitStack()
         self._serving = False
 
+    def arm(self, rules: Sequence[Rule]) -> None:
+        """Adds rules until reset or the end. Raises ConfigError when they may not be armed here."""
+        self._governor.add_rules(rules)
+
     async def start(self) -> None:
         """Opens everything. When one part cannot be opened, closes what was.
 
         Raises:
+            ConfigError: the recording cannot be written.
             BackendError: the store cannot be used.
             ListenError: a listener cannot be opened.
         """
@@ -161,6 +174,9 @@ class Sidecar:
     async def _open_all(self) -> None:
         on_exit = self._started
         self._warn()
+        if self._recorder is not None:
+            self._recorder.start()
+            on_exit.push_async_callback(asyncio.to_thread, self._recorder.close)
         await self._backend.start()
         on_exit.push_async_callback(self._backend.close)
         on_exit.callback(self._plane.close)
@@ -241,6 +257,22 @@ class Sidecar:
         backend = f"{self._backend.type_name} {self._backend.description}"
         log.warning("%s; backend %s%s", warning(snapshot), backend, nothing)
         warn_of_idle_rules(self._reloader.configuration.document)
+
+    def _make_recorder(self, document: schema.Document, clock: Clock) -> Recorder | None:
+        if not document.recording.path:
+            return None
+        facts = {
+            "daemon_version": __version__,
+            "started_at": clock.time(),
+            "backend": f"{self._backend.type_name} {self._backend.description}",
+            "environment": document.environment,
+        }
+        return Recorder(
+            document.recording,
+            lambda: {**facts, **faults_in_force(self._governor.snapshot())},
+            clock,
+            self._metrics.recording_lost,
+        )
 
     def _make_handoff(self, document: schema.Document, servicer: CacheServicer) -> HandoffListener | None:
         path = document.listen.handoff_path

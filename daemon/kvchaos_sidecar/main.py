@@ -26,9 +26,11 @@ from kvchaos_sidecar.backends.contract import Backend, BackendError
 from kvchaos_sidecar.clock import SystemClock
 from kvchaos_sidecar.config.l2_adapter import arguments_from_spec
 from kvchaos_sidecar.config.load import Configuration, load, merge
+from kvchaos_sidecar.config.rule import Rule
 from kvchaos_sidecar.config.schema import Document, json_schema
 from kvchaos_sidecar.errors import ListenError
 from kvchaos_sidecar.logs import configure_logging
+from kvchaos_sidecar.recording.replaying import rules_of_recording
 
 EXIT_FAILED = 1
 EXIT_BAD_CONFIGURATION = 2
@@ -47,12 +49,13 @@ def run(
     try:
         configuration = _configuration(options)
         backend = backend_for(configuration.document)
+        replayed = rules_of_recording(options.replay) if options.replay else ()
         if options.check:
             print(f"{options.config or '--l2-adapter'}: ok")
             return 0
         configure_logging(options.log_format)
         _raise_descriptor_limit()
-        asyncio.run(_serve(configuration, backend))
+        asyncio.run(_serve(configuration, backend, replayed))
     except ConfigError as error:
         return _fail(error, EXIT_BAD_CONFIGURATION)
     except (BackendError, ListenError) as error:
@@ -60,8 +63,10 @@ def run(
     return 0
 
 
-async def _serve(configuration: Configuration, backend: Backend) -> None:
+async def _serve(configuration: Configuration, backend: Backend, replayed: Sequence[Rule]) -> None:
     sidecar = Sidecar(configuration, backend, CollectorRegistry(), SystemClock())
+    if replayed:
+        sidecar.arm(replayed)
     asked_to_end = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -92,12 +97,15 @@ def _configuration(options: argparse.Namespace) -> Configuration:
         arguments = arguments_from_spec(options.l2_adapter)
     elif options.config is None:
         raise ConfigError(["nothing says what to serve; give --config FILE or --l2-adapter JSON"])
+    over: dict[str, Any] = {} if options.record is None else {"recording": {"path": str(options.record)}}
     listen = {
         name: value
         for name in ("cache", "control", "http", "handoff")
         if (value := getattr(options, f"listen_{name}")) is not None
     }
-    return load(options.config, merge(arguments, {"listen": listen}) if listen else arguments)
+    if listen:
+        over["listen"] = listen
+    return load(options.config, merge(arguments, over) if over else arguments)
 
 
 def _fail(error: Exception, code: int) -> int:
@@ -123,6 +131,15 @@ def build_parser() -> argparse.ArgumentParser:
         ("handoff", "unix:PATH"),
     ):
         parser.add_argument(f"--listen-{name}", metavar="ADDRESS", help=f"{form}; wins over the file")
+    parser.add_argument(
+        "--record", type=Path, metavar="FILE", help="record the run; wins over recording.path of the file"
+    )
+    parser.add_argument(
+        "--replay",
+        type=Path,
+        metavar="FILE",
+        help="inject the faults of a recording again, at the same calls",
+    )
     parser.add_argument("--log-format", choices=("text", "json"), default="text", help="default: text")
     parser.add_argument("--check", action="store_true", help="check the configuration and end")
     parser.add_argument(

@@ -183,6 +183,11 @@ class Metrics:
         self._handoff_refusals = Counter(
             "kvchaos_handoff_refusals_total", "Handoff connections refused.", registry=registry
         )
+        self._recording_lost = Counter(
+            "kvchaos_recording_lost_total",
+            "Events that the recording lacks, because its disk was slow or full.",
+            registry=registry,
+        )
         self._backend_up = Gauge(
             "kvchaos_backend_up", "1 while the backend answers.", ["backend"], registry=registry
         )
@@ -193,6 +198,10 @@ class Metrics:
     def answered(self, operation: str, code: str) -> None:
         """One call was answered with a gRPC status."""
         self._requests.labels(operation, code).inc()
+
+    def recording_lost(self, events: int) -> None:
+        """So many events were not recorded."""
+        self._recording_lost.inc(events)
 
     def took(self, operation: str, seconds: float) -> None:
         """One call took so long."""

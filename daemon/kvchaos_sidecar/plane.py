@@ -24,6 +24,7 @@ from kvchaos_sidecar.errors import InvalidRequest
 from kvchaos_sidecar.faults.completion import Completion
 from kvchaos_sidecar.faults.poison import Poison
 from kvchaos_sidecar.metrics import Metrics
+from kvchaos_sidecar.recording.tape import CommitNote, NoTape, Tape
 from kvchaos_sidecar.rules.call import Call, Operation
 from kvchaos_sidecar.rules.governor import FaultSnapshot
 from kvchaos_sidecar.rules.verdict import Verdict
@@ -102,12 +103,15 @@ class DataPlane:
         recorder: Recorder,
         metrics: Metrics,
         altered_bytes: int = DEFAULT_ALTERED_BYTES,
+        tape: Tape | None = None,
     ) -> None:
-        """``altered_bytes``: memory for copies of objects whose bytes a fault has changed."""
+        """``altered_bytes``: memory for copies of objects whose bytes a fault has changed.
+        ``tape``: what hears of every call; None when nothing does."""
         self._backend = backend
         self._rules = judge
         self._recorder = recorder
         self._metrics = metrics
+        self._tape = tape or NoTape()
         self._store = StoreView(backend, SlabPool(altered_bytes, "kvchaos-altered"))
         self._unlocks: set[asyncio.Task[None]] = set()
         self._last_error = ""
@@ -180,6 +184,7 @@ class DataPlane:
         """
         self._metrics.load_batch(len(keys))
         async with self._judged(session, Operation.LOAD, keys, sizes, _close_reads) as batch:
+            ticket.sequence = batch.call.sequence
             await batch.before()
             asked = batch.open_positions()
             wanted = [batch.keys[position] for position in asked]
@@ -203,6 +208,7 @@ class DataPlane:
             InjectedFailure: a fault fails the call.
         """
         async with self._judged(session, Operation.STORE, keys, sizes, self._backend.discard) as batch:
+            ticket.sequence = batch.call.sequence
             await batch.before()
             asked = batch.open_positions()
             wanted = [batch.keys[position] for position in asked]
@@ -238,13 +244,17 @@ class DataPlane:
             for position, length in zip(grants, written, strict=True)
             if position not in ticket.failures
         }
+        note = self._tape.committing(session.number, ticket.sequence, grants, written)
         try:
-            results = await self._publish(session, ticket, {place: grants[place] for place in agreed}, agreed)
+            leases = {place: grants[place] for place in agreed}
+            results = await self._publish(session, ticket, leases, agreed, note)
+            results |= ticket.failures
+            ordered = [results[position] for position in grants]
+            note.settled(ordered)
         finally:
             self._backend.discard([grants[position] for position in agreed])  # those that are left
-        results |= ticket.failures
+            note.close()
         self._metrics.backend_failed(ticket.failures.values())
-        ordered = [results[position] for position in grants]
         self._count_stored(ticket, list(grants.values()), ordered)
         return ordered
 
@@ -290,6 +300,7 @@ class DataPlane:
         lost = lengths.keys() & set(failed)
         arrived = sum(length for position, length in lengths.items() if position not in lost)
         self._metrics.moved("load", ticket.transport, arrived, len(lost))
+        self._tape.moved(session.number, ticket.sequence, failed)
         session.loads.end(ticket)
 
     @asynccontextmanager
@@ -302,8 +313,12 @@ class DataPlane:
         give_back: Callable[[Sequence[LeaseT]], None] = _nothing_to_give_back,
     ) -> AsyncIterator[JudgedBatch[LeaseT]]:
         """A call with what the rules decided about it. What it still owns at the end is given back."""
-        call = Call(operation, keys, sizes, session.client_name, session.short_id)
+        session.calls += 1
+        call = Call(
+            operation, keys, sizes, session.client_name, session.short_id, session.number, session.calls
+        )
         verdict = self._rules.judge(call)
+        self._tape.judged(call, verdict)
         generation = self._rules.snapshot().generation if verdict is None else verdict.generation
         strikes = () if verdict is None else verdict.strikes
         batch = JudgedBatch(call, strikes, generation, SessionWorld(self._store, session), give_back)
@@ -313,6 +328,10 @@ class DataPlane:
             strike.began(len(strike.positions))
         try:
             yield batch
+            self._tape.settled(call, batch.results)
+        except BaseException as error:
+            self._tape.failed(call, error)
+            raise
         finally:
             batch.close()
             for strike in strikes:
@@ -337,6 +356,7 @@ class DataPlane:
         ticket: StoreTicket,
         leases: Mapping[int, WriteLease],
         agreed: Mapping[int, int],
+        note: CommitNote,
     ) -> dict[int, Result]:
         """Publishes the leases. ``agreed``: bytes written, by position."""
         if ticket.judged is None:
@@ -349,6 +369,7 @@ class DataPlane:
         )
         batch.adopt(leases)
         await batch.before_publish()
+        note.stored(batch.torn_bytes | dict.fromkeys(batch.withheld, 0))
         whole = [place for place in leases if place not in batch.torn_bytes | dict.fromkeys(batch.withheld)]
         kept = [leases[place] for place in whole]
         answers = await self._ask(

@@ -17,6 +17,7 @@ from kvchaos.durations import format_duration
 from kvchaos_sidecar.config.addresses import TcpAddress, UnixAddress
 from kvchaos_sidecar.config.bounds import Between
 from kvchaos_sidecar.config.fields import (
+    INT64_MAX,
     AddressField,
     Count,
     DurationField,
@@ -183,6 +184,17 @@ class Limits(Part):
     """Cache servers connected at the same time."""
 
 
+class Recording(Part):
+    """A file with every call, what the rules did to it and what became of it. Without payload."""
+
+    path: str = ""
+    """The file, as JSON lines. Empty: nothing is recorded. A file that is there is moved to `PATH.1`."""
+    max_bytes: Annotated[int, Between(16 << 20, INT64_MAX)] = 256 << 20
+    """Size at which the file is moved to `PATH.1`, and that one to `PATH.2`."""
+    files: PositiveCount = 4
+    """How many files there are at most; the oldest is deleted."""
+
+
 class Document(Part):
     """Configuration of the kvchaos sidecar."""
 
@@ -205,6 +217,8 @@ class Document(Part):
     """What keeps injection within bounds."""
     limits: Limits = Limits()
     """Bounds on what clients can hold."""
+    recording: Recording = Recording()
+    """Where a run is recorded, for judging it afterwards and for replaying its faults."""
 
     @model_validator(mode="after")
     def _may_be_armed_here(self) -> Document:

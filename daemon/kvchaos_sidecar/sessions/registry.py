@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from kvchaos_sidecar.clock import Clock
@@ -26,7 +26,11 @@ class SessionObserver(Protocol):
 
 
 class SessionRegistry:
-    """Opens, finds and ends sessions. Used from the event loop; the totals may be read from any thread."""
+    """Opens, finds and ends sessions. Used from the event loop; the totals may be read from any thread.
+
+    Attributes:
+        opened_total: sessions opened since start.
+    """
 
     def __init__(
         self,
@@ -42,6 +46,8 @@ class SessionRegistry:
         self._observer = observer
         self._give_back_locks = give_back_locks
         self._sessions: dict[str, Session] = {}
+        self._on_end: Callable[[Session, EndReason, int], None] = lambda session, reason, locks: None
+        self.opened_total = 0
 
     def open(self, client_name: str) -> Session:
         """A new session.
@@ -60,8 +66,14 @@ class SessionRegistry:
                 f"{self._max_sessions} sessions are open; close one or raise limits.max_sessions"
             )
         session = Session(client_name, self._clock, self._limits, self._give_back_locks)
+        self.opened_total += 1
+        session.number = self.opened_total
         self._sessions[session.id] = session
         return session
+
+    def on_end(self, callback: Callable[[Session, EndReason, int], None]) -> None:
+        """Whom to tell of a session that ended, why, and how many locks it held."""
+        self._on_end = callback
 
     def find(self, session_id: str) -> Session:
         """The open session of that id. Raises UnknownSession when there is none."""
@@ -84,8 +96,10 @@ class SessionRegistry:
         """Ends a session and gives back what it holds. Idempotent."""
         if self._sessions.pop(session.id, None) is None:
             return
+        locks = session.locks.total
         session.end(reason)
         self._observer.session_ended(reason)
+        self._on_end(session, reason, locks)
 
     def end_all(self, reason: EndReason) -> None:
         """Ends every session."""

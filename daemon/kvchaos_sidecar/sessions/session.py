@@ -65,6 +65,8 @@ class Session:
         handoff: the client's handoff connection, once it has one.
         holds: its calls that a fault keeps waiting.
         end_reason: None while the session is open.
+        number: sessions count from 1 in the order in which they are opened.
+        calls: calls judged so far.
     """
 
     def __init__(
@@ -81,6 +83,8 @@ class Session:
         self.stores: TicketTable[StoreTicket] = TicketTable(clock, limits.grant_ttl_s)
         self.holds = Holds()
         self.end_reason: EndReason | None = None
+        self.number = 0
+        self.calls = 0
         self._news = asyncio.Event()
 
     @property

@@ -26,6 +26,7 @@ class Ticket(Generic[LeaseT]):
         inline: whether the daemon moves the bytes; else the client does, through descriptors.
         grants: lease of each granted position, in ascending order.
         deadline: reading of the clock at which it expires; infinite until granted.
+        sequence: which call of its session asked for it.
     """
 
     def __init__(self, request_id: int, inline: bool, give_back: Callable[[Sequence[LeaseT]], None]) -> None:
@@ -33,6 +34,7 @@ class Ticket(Generic[LeaseT]):
         self.inline = inline
         self.grants: dict[int, LeaseT] = {}
         self.deadline = math.inf
+        self.sequence = 0
         self._give_back: Callable[[Sequence[LeaseT]], None] = give_back
         self._pins = 0
         self._ended = False

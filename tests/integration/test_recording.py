@@ -1,0 +1,227 @@
+"""A run is recorded by one daemon, and its faults are injected again by another."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.harness.lmcache import plugin_spec
+from tests.harness.plugin import Driver, make_adapter, make_keys, make_objects
+from tests.harness.processes import ProcessFailed
+from tests.harness.sidecar import SidecarProcess
+from tests.harness.waiting import eventually
+from tests.harness.wire import INLINE, WireSession
+from tests.harness.wire import make_keys as make_wire_keys
+
+from kvchaos.control import ControlClient
+from kvchaos.recordings.reader import read_recording
+
+SIZE = 5000
+PROMPTS = 6
+MEMORY = {"type": "memory", "capacity_bytes": 1 << 28}
+RULES = [
+    {
+        "name": "hidden",
+        "match": {"op": "lookup"},
+        "select": {"rate": 0.2, "per": "attempt", "seed": 3},
+        "fault": "hide",
+    },
+    {
+        "name": "flipped",
+        "match": {"op": "load"},
+        "select": {"rate": 0.3, "per": "attempt", "seed": 4},
+        "fault": "flip_bits",
+    },
+    {
+        "name": "slow",
+        "match": {"op": "load"},
+        "select": {"rate": 0.1, "per": "attempt", "seed": 5},
+        "fault": {"delay": {"fixed": "1ms", "jitter": "5ms"}},
+    },
+    {
+        "name": "torn",
+        "match": {"op": "store"},
+        "select": {"rate": 0.1, "seed": 6},
+        "fault": {"torn": {"keep_bytes": 1000}},
+    },
+]
+
+
+@contextmanager
+def sidecar(*arguments: str, **document: Any) -> Iterator[SidecarProcess]:
+    with SidecarProcess(MEMORY, arguments=arguments, environment="test", **document) as process:
+        yield process
+        assert process.stop() == 0
+
+
+def lines_of(path: Path, kind: str = "") -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    return [line for line in lines if not kind or line["type"] == kind]
+
+
+def faults_of(path: Path) -> list[tuple[object, ...]]:
+    """What was injected, without the marks of a replay."""
+    return sorted(
+        (*found.call, found.place, found.rule.removeprefix("replay."), found.fault, found.chance)
+        for found in read_recording(path).faults
+    )
+
+
+def drive_plugin(process: SidecarProcess) -> list[object]:
+    """A fixed run through LMCache's side of the plugin. Returns what its cache server sees."""
+    adapter = make_adapter(plugin_spec(process.cache_target))
+    driver = Driver(adapter)
+    seen: list[object] = []
+    for number in range(PROMPTS):
+        keys = make_keys(8, prefix=bytes([number]))
+        seen.append(driver.store(keys, make_objects(8, SIZE, number)).is_successful())
+        for _ in range(3):
+            seen.append(driver.lookup(keys))
+            objects = make_objects(8, SIZE)
+            seen.append(driver.load(keys, objects))
+            seen.append([blake2b(item.byte_array).hexdigest() for item in objects])
+    adapter.close()
+    return seen
+
+
+def test_a_replay_of_a_random_run_injects_the_same_faults_and_shows_the_same(tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    with sidecar("--record", str(first), fault_inject={"rate": 0.15, "seed": 9}, rules=RULES) as process:
+        seen = drive_plugin(process)
+    with sidecar("--record", str(second), "--replay", str(first)) as process:
+        seen_again = drive_plugin(process)
+        with ControlClient(process.control_target) as control:
+            listed = {rule.name: rule for rule in control.list_rules().rules}
+            assert "replay.flipped" in control.get_status().warning
+        fired = process.metrics().value("kvchaos_rule_fired_total", rule="replay.flipped", reason="recorded")
+    recorded = faults_of(first)
+    rules = {found[5] for found in recorded}
+    assert rules == {"fault_inject", "hidden", "flipped", "slow", "torn"}
+    assert faults_of(second) == recorded
+    assert seen_again == seen
+    assert {rule.state for rule in listed.values()} == {"over"}
+    assert fired == sum(found[5] == "flipped" for found in recorded)
+
+
+def test_another_run_reports_what_was_awaited_and_did_not_come(tmp_path: Path) -> None:
+    recording = tmp_path / "run.jsonl"
+    keys = make_wire_keys(4, b"p" * 16)
+    with (
+        sidecar("--record", str(recording), fault_inject={"gap_indices": [1]}) as process,
+        WireSession(process.cache_target) as session,
+    ):
+        session.store_objects(keys, [bytes(SIZE)] * 4)
+        session.load(keys, SIZE, 2, INLINE)
+        session.load(keys[:2], SIZE, 3, INLINE)
+    with sidecar("--replay", str(recording)) as process, ControlClient(process.control_target) as control:
+        with WireSession(process.cache_target) as session:
+            session.store_objects(keys, [bytes(SIZE)] * 4)
+            session.load(keys, SIZE, 2, INLINE)
+        (rule,) = control.list_rules().rules
+        assert (rule.name, rule.state, rule.fired) == ("replay.fault_inject", "armed", 1)
+
+
+def test_one_can_judge_from_a_recording_what_became_of_every_key(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    keys = make_wire_keys(3)
+    objects = [bytes([number]) * SIZE for number in range(3)]
+    torn = {"name": "torn", "match": {"op": "store", "position": 1}, "fault": {"torn": {"keep_bytes": 10}}}
+    with (
+        sidecar("--record", str(path), fault_inject={"gap_indices": [0]}, rules=[torn]) as process,
+        WireSession(process.cache_target, client_name="judged") as session,
+    ):
+        session.store_objects(keys, objects)
+        session.lookup(keys)
+        session.load_objects(keys, SIZE, 2)
+        session.unlock(keys[:2])
+    header, *lines = lines_of(path)
+    assert header["type"] == "header"
+    assert header["fault_inject"]["gap_indices"] == [0]
+    assert header["rules"] == ["torn"]
+    assert lines[-1]["type"] == "end"
+    calls = [line for line in lines if line["type"] == "call"]
+    assert [call["op"] for call in calls] == ["connect", "store", "lookup", "load", "unlock"]
+    assert [call["seq"] for call in calls] == [1, 2, 3, 4, 5]
+    assert {(call["session"], call["client"]) for call in calls} == {(1, "judged")}
+    assert [key[0] for key in calls[3]["keys"]] == [key.chunk_hash.hex() for key in keys]
+    assert calls[3]["evaluated"] == {"fault_inject": 3}
+    (fired,) = calls[3]["fired"]
+    assert (fired["rule"], fired["positions"], fired["fault"]) == (
+        "fault_inject",
+        [0],
+        {"drop": {"poison": "nan"}},
+    )
+    outcomes = {line["seq"]: line["results"] for line in lines if line["type"] == "outcome"}
+    assert outcomes[3] == ["ok"] * 3
+    assert outcomes[4] == ["dropped", "size_mismatch", "ok"]
+    (moved,) = [line for line in lines if line["type"] == "moved"]
+    assert (moved["seq"], moved["failed"]) == (4, [])
+    (commit,) = [line for line in lines if line["type"] == "commit"]
+    assert (commit["seq"], commit["results"], commit["stored"]) == (2, ["ok"] * 3, [SIZE, 10, SIZE])
+    stored = [objects[0], objects[1][:10], objects[2]]
+    assert commit["checksums"] == [blake2b(data, digest_size=16).hexdigest() for data in stored]
+    (ended,) = [line for line in lines if line["type"] == "session_end"]
+    assert (ended["reason"], ended["locks"]) == ("stream_lost", 1)
+    assert str(objects[2]) not in path.read_text()
+
+
+@pytest.mark.parametrize("backend", ["fs", "memory"])
+def test_recording_leaves_no_descriptor_open(tmp_path: Path, backend: str) -> None:
+    (tmp_path / "l2").mkdir()
+    settings: Mapping[str, object] = (
+        {"type": "fs", "base_path": str(tmp_path / "l2")} if backend == "fs" else MEMORY
+    )
+    path = tmp_path / "run.jsonl"
+    with SidecarProcess(settings, arguments=["--record", str(path)]) as process:
+        with WireSession(process.cache_target) as session:
+            for number in range(5):
+                session.store_objects(make_wire_keys(50), [bytes(SIZE)] * 50, number + 1)
+        eventually(lambda: len(lines_of(path, "commit")) == 5, "the commits to be recorded")
+        opened = [str(link.readlink()) for link in Path(f"/proc/{process.process.pid}/fd").iterdir()]
+    checksums = [checksum for line in lines_of(path, "commit") for checksum in line["checksums"]]
+    assert set(checksums) == {blake2b(bytes(SIZE), digest_size=16).hexdigest()}
+    held = 250 if backend == "memory" else 0
+    assert sum(name.startswith((f"{tmp_path}/l2/", "/memfd:kvchaos")) for name in opened) == held
+
+
+def test_a_daemon_that_is_killed_leaves_a_recording_that_can_be_replayed(tmp_path: Path) -> None:
+    path = tmp_path / "run.jsonl"
+    keys = make_wire_keys(4)
+    with (
+        SidecarProcess(MEMORY, {"gap_indices": [2]}, ["--record", str(path)]) as process,
+        WireSession(process.cache_target) as session,
+    ):
+        session.load(keys, SIZE, 1, INLINE)
+        eventually(lambda: len(lines_of(path, "outcome")) == 2, "the load to be recorded")
+        process.kill()
+    recording = read_recording(path)
+    assert [found.operation for found in recording.faults] == ["load"]
+    assert "no end" in recording.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ('{"type":"header","format":1,"part":1}\n{"type":"call","ses', "line 2: cut off"),
+        ("version: 1\n", "line 1: not JSON"),
+        ('{"type":"header","format":1,"part":1}\n{"type":"end"}\n', "no faults"),
+    ],
+)
+def test_a_daemon_refuses_a_replay_file_that_it_cannot_use(
+    tmp_path: Path, content: str, message: str
+) -> None:
+    path = tmp_path / "broken.jsonl"
+    path.write_text(content)
+    with pytest.raises(ProcessFailed, match=f"exit code 2(.|\n)*broken.jsonl: .*{message}"):
+        SidecarProcess(MEMORY, arguments=["--replay", str(path)], environment="test").wait_ready()
+
+
+def test_a_recording_that_cannot_be_written_is_refused_at_the_start(tmp_path: Path) -> None:
+    path = tmp_path / "missing" / "run.jsonl"
+    with pytest.raises(
+        ProcessFailed, match=r"exit code 2(.|\n)*recording\.path: cannot write .*No such file"
+    ):
+        SidecarProcess(MEMORY, arguments=["--record", str(path)]).wait_ready()
