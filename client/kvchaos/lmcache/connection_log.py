@@ -16,7 +16,7 @@ class ConnectionLog(SessionListener):
 
     Args:
         connected: called with every session that opens.
-        injection_ended: called when the sidecar halts injection, or is gone.
+        injection_ended: called when the sidecar halts injection, has no rule in force, or is gone.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ConnectionLog(SessionListener):
 
     def faults_changed(self, faults: FaultsInForce) -> None:
         """What is injected from now on."""
-        if faults.halted:
+        if faults.halted or not faults.rules:
             self._injection_ended()
         self._logger.info("kvchaos: the faults in force changed: %s", describe_faults(faults))
 

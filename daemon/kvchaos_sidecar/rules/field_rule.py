@@ -72,13 +72,14 @@ class FieldRule:
         ramp, attempt = self._window.ramp(elapsed), self.evaluated_total
         matched = self._match.positions(call, positions)
         chosen = self._chooser.choose(call, matched, ramp, attempt)
+        attempts = {position: attempt + index for index, position in enumerate(matched)}
         return [
             Hit(
                 position,
                 self.name,
                 reason,
                 self._fault,
-                self._chooser.detail(call, position, reason, ramp, attempt + matched.index(position)),
+                self._chooser.detail(call, position, reason, ramp, attempts[position]),
             )
             for position, reason in self._within_bounds(self._counter.peek(chosen))
         ]
