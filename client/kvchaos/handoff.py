@@ -91,19 +91,17 @@ class HandoffConnection:
         self,
         connection: socket.socket,
         on_lost: Callable[[], None],
-        takes_calls: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Takes over a connection that was welcomed.
 
         Args:
             on_lost: called once, when it ends by itself.
-            takes_calls: whether the daemon answers calls here.
             clock: seconds that only grow.
         """
         self._socket = connection
         self._on_lost = on_lost
-        self._calls = PacketCalls(self._cancel, clock) if takes_calls else None
+        self._calls = PacketCalls(self._cancel, clock)
         self._lock = threading.Lock()
         self._deliveries: dict[int, Delivery] = {}
         self._closed = False
@@ -121,8 +119,8 @@ class HandoffConnection:
 
         ``done`` gets the outcome on a thread of the connection.
         """
-        call = None if self._calls is None else wrap(method, request)
-        if self._calls is None or call is None:
+        call = wrap(method, request)
+        if call is None:
             return False
         call_id = self._calls.open(timeout_s, done)
         if call_id is None:
@@ -197,7 +195,7 @@ class HandoffConnection:
             self._deliver(carrier.descriptors, descriptors, whole)
         else:
             close_all(descriptors)
-        if self._calls is not None and message.HasField("answer"):
+        if message.HasField("answer"):
             self._calls.answered(message.answer)
 
     def _deliver(self, header: handoff_pb2.Descriptors, descriptors: list[int], whole: bool) -> None:
@@ -219,8 +217,7 @@ class HandoffConnection:
             deliveries = list(self._deliveries.values())
         for delivery in deliveries:
             delivery.fail(failure)
-        if self._calls is not None:
-            self._calls.close(Outcome(grpc.StatusCode.UNAVAILABLE, str(failure), None))
+        self._calls.close(Outcome(grpc.StatusCode.UNAVAILABLE, str(failure), None))
         with self._lock:
             self._socket.close()
         if not self._closed:

@@ -184,7 +184,7 @@ def open_session(
     session = Session(channel, stub, stream, facts, faults, metadata)
     if connection is not None:
         lost = SidecarUnavailable("the handoff connection was lost")
-        session.handoff = HandoffConnection(connection, lambda: session.end(lost), opened.handoff.takes_calls)
+        session.handoff = HandoffConnection(connection, lambda: session.end(lost))
     return session
 
 

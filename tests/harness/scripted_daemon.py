@@ -14,13 +14,14 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import grpc
 
+from kvchaos.packet_calls import FIELDS
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc, handoff_pb2
 
-Answer = Callable[[Any, grpc.ServicerContext], Any]
+Answer = Callable[[Any, Any], Any]
 
 
 class ScriptedDaemon(cache_pb2_grpc.L2CacheServicer):
@@ -112,9 +113,43 @@ class ScriptedDaemon(cache_pb2_grpc.L2CacheServicer):
             self.connections.append(connection)
             self._connected.notify_all()
         with contextlib.suppress(OSError):
-            while packet := connection.recv(65536):
-                self.releases.put(handoff_pb2.ClientPacket.FromString(packet).release)
+            while payload := connection.recv(65536):
+                packet = handoff_pb2.ClientPacket.FromString(payload)
+                if packet.HasField("release"):
+                    self.releases.put(packet.release)
+                elif packet.HasField("call"):
+                    threading.Thread(target=self._answer, args=(connection, packet.call), daemon=True).start()
         connection.close()
+
+    def _answer(self, connection: socket.socket, call: handoff_pb2.Call) -> None:
+        """Answers a call that came in a packet as the same call by gRPC would be answered."""
+        name = call.WhichOneof("request") or ""
+        try:
+            response = self.answers[_METHODS[name]](getattr(call, name), _PacketContext())
+            answer = handoff_pb2.Answer(call_id=call.call_id, **{name: response})
+        except _Aborted as aborted:
+            answer = handoff_pb2.Answer(call_id=call.call_id, failure=aborted.failure)
+        except Exception as error:
+            failure = handoff_pb2.Failure(status_code=grpc.StatusCode.UNKNOWN.value[0], message=repr(error))
+            answer = handoff_pb2.Answer(call_id=call.call_id, failure=failure)
+        with contextlib.suppress(OSError):
+            connection.send(handoff_pb2.DaemonPacket(answer=answer).SerializeToString())
+
+
+class _Aborted(Exception):
+    def __init__(self, failure: handoff_pb2.Failure) -> None:
+        self.failure = failure
+
+
+class _PacketContext:
+    """What an answer can do to a call that came in a packet."""
+
+    def abort(self, code: grpc.StatusCode, details: str) -> NoReturn:
+        """Fails the call."""
+        raise _Aborted(handoff_pb2.Failure(status_code=code.value[0], message=details))
+
+
+_METHODS = {field: method for method, field in FIELDS.items()}
 
 
 def _scripted(method: str) -> Any:

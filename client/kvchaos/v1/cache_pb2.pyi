@@ -44,14 +44,12 @@ class SessionOpened(_message.Message):
     def __init__(self, session_id: _Optional[str] = ..., handoff: _Optional[_Union[HandoffOffer, _Mapping]] = ..., backend: _Optional[str] = ..., capacity_bytes: _Optional[int] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., daemon_version: _Optional[str] = ..., piece_size_bytes: _Optional[int] = ..., grant_ttl_s: _Optional[float] = ...) -> None: ...
 
 class HandoffOffer(_message.Message):
-    __slots__ = ("socket_path", "token", "takes_calls")
+    __slots__ = ("socket_path", "token")
     SOCKET_PATH_FIELD_NUMBER: _ClassVar[int]
     TOKEN_FIELD_NUMBER: _ClassVar[int]
-    TAKES_CALLS_FIELD_NUMBER: _ClassVar[int]
     socket_path: str
     token: bytes
-    takes_calls: bool
-    def __init__(self, socket_path: _Optional[str] = ..., token: _Optional[bytes] = ..., takes_calls: bool = ...) -> None: ...
+    def __init__(self, socket_path: _Optional[str] = ..., token: _Optional[bytes] = ...) -> None: ...
 
 class CloseSessionRequest(_message.Message):
     __slots__ = ("session_id",)

@@ -162,7 +162,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
 
     def _opened(self, session: Session) -> cache_pb2.SessionOpened:
         path = self._greeting.handoff_path
-        offer = path and cache_pb2.HandoffOffer(socket_path=path, token=session.token.value, takes_calls=True)
+        offer = path and cache_pb2.HandoffOffer(socket_path=path, token=session.token.value)
         return cache_pb2.SessionOpened(
             session_id=session.id,
             handoff=offer or None,

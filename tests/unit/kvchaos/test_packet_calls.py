@@ -23,7 +23,7 @@ class Daemon:
         self.socket, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(PATIENCE_S)
         self.lost = threading.Event()
-        self.connection = HandoffConnection(ours, self.lost.set, takes_calls=True)
+        self.connection = HandoffConnection(ours, self.lost.set)
         self.outcomes: queue.Queue[Outcome] = queue.Queue()
 
     def lookup(self, count: int = 1, timeout_s: float = PATIENCE_S, hash_bytes: int = 16) -> bool:
@@ -145,15 +145,6 @@ def test_a_daemon_that_does_not_read_is_not_waited_for(daemon: Daemon) -> None:
 def test_calls_that_are_never_made_in_packets(daemon: Daemon) -> None:
     request = cache_pb2.GetUsageRequest(session_id="session")
     assert not daemon.connection.call("GetUsage", request, PATIENCE_S, daemon.outcomes.put)
-
-
-def test_a_daemon_that_takes_no_calls_gets_none() -> None:
-    theirs, ours = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    connection = HandoffConnection(ours, lambda: None)
-    request = cache_pb2.LookupAndLockRequest(session_id="session")
-    assert not connection.call("LookupAndLock", request, PATIENCE_S, lambda _: None)
-    connection.close()
-    theirs.close()
 
 
 def test_whoever_fails_on_an_outcome_does_not_end_the_connection(daemon: Daemon) -> None:
