@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -61,6 +62,8 @@ class RotatingFile:
     def _move_away(self) -> None:
         if not self._path.exists():
             return
+        if not self._path.is_file():
+            raise FileExistsError(errno.EEXIST, "it is there and not a regular file")
         names = [self._path, *(Path(f"{self._path}.{number}") for number in range(1, self._files))]
         if len(names) == 1:
             self._path.unlink()
