@@ -16,7 +16,7 @@ class GetStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class GetStatusResponse(_message.Message):
-    __slots__ = ("daemon_version", "started_at", "warning", "fault_inject", "backend", "sessions", "config_path", "reload_error", "evaluated_total", "fired_total", "environment", "production_allowed", "halt_reason")
+    __slots__ = ("daemon_version", "started_at", "warning", "fault_inject", "backend", "sessions", "config_path", "reload_error", "evaluated_total", "fired_total", "environment", "production_allowed", "halt_reason", "sessions_opened")
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     WARNING_FIELD_NUMBER: _ClassVar[int]
@@ -30,6 +30,7 @@ class GetStatusResponse(_message.Message):
     ENVIRONMENT_FIELD_NUMBER: _ClassVar[int]
     PRODUCTION_ALLOWED_FIELD_NUMBER: _ClassVar[int]
     HALT_REASON_FIELD_NUMBER: _ClassVar[int]
+    SESSIONS_OPENED_FIELD_NUMBER: _ClassVar[int]
     daemon_version: str
     started_at: _timestamp_pb2.Timestamp
     warning: str
@@ -43,7 +44,8 @@ class GetStatusResponse(_message.Message):
     environment: str
     production_allowed: bool
     halt_reason: str
-    def __init__(self, daemon_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., warning: _Optional[str] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., backend: _Optional[_Union[BackendStatus, _Mapping]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., config_path: _Optional[str] = ..., reload_error: _Optional[str] = ..., evaluated_total: _Optional[int] = ..., fired_total: _Optional[int] = ..., environment: _Optional[str] = ..., production_allowed: bool = ..., halt_reason: _Optional[str] = ...) -> None: ...
+    sessions_opened: int
+    def __init__(self, daemon_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., warning: _Optional[str] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., backend: _Optional[_Union[BackendStatus, _Mapping]] = ..., sessions: _Optional[_Iterable[_Union[SessionStatus, _Mapping]]] = ..., config_path: _Optional[str] = ..., reload_error: _Optional[str] = ..., evaluated_total: _Optional[int] = ..., fired_total: _Optional[int] = ..., environment: _Optional[str] = ..., production_allowed: bool = ..., halt_reason: _Optional[str] = ..., sessions_opened: _Optional[int] = ...) -> None: ...
 
 class BackendStatus(_message.Message):
     __slots__ = ("type", "description", "healthy", "detail", "total_bytes", "capacity_bytes")
@@ -144,7 +146,7 @@ class ListRulesResponse(_message.Message):
     def __init__(self, rules: _Optional[_Iterable[_Union[RuleStatus, _Mapping]]] = ..., halted: bool = ...) -> None: ...
 
 class RuleStatus(_message.Message):
-    __slots__ = ("name", "source", "state", "operations", "fault", "definition_json", "evaluated", "fired", "expires_at")
+    __slots__ = ("name", "source", "state", "operations", "fault", "definition_json", "evaluated", "fired", "expires_at", "awaited", "awaited_calls")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
@@ -154,6 +156,8 @@ class RuleStatus(_message.Message):
     EVALUATED_FIELD_NUMBER: _ClassVar[int]
     FIRED_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_AT_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_FIELD_NUMBER: _ClassVar[int]
+    AWAITED_CALLS_FIELD_NUMBER: _ClassVar[int]
     name: str
     source: str
     state: str
@@ -163,7 +167,9 @@ class RuleStatus(_message.Message):
     evaluated: int
     fired: int
     expires_at: _timestamp_pb2.Timestamp
-    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[str] = ..., operations: _Optional[_Iterable[str]] = ..., fault: _Optional[str] = ..., definition_json: _Optional[str] = ..., evaluated: _Optional[int] = ..., fired: _Optional[int] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ...) -> None: ...
+    awaited: int
+    awaited_calls: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., state: _Optional[str] = ..., operations: _Optional[_Iterable[str]] = ..., fault: _Optional[str] = ..., definition_json: _Optional[str] = ..., evaluated: _Optional[int] = ..., fired: _Optional[int] = ..., expires_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., awaited: _Optional[int] = ..., awaited_calls: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class AddRulesRequest(_message.Message):
     __slots__ = ("yaml", "time_to_live")

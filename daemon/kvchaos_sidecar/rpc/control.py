@@ -76,6 +76,7 @@ class ControlServicer(RulesControl):
             reload_error=self._reloader.error,
             evaluated_total=self._status_source.evaluated_total,
             fired_total=self._status_source.fired_total,
+            sessions_opened=self._status_source.sessions_opened,
         )
 
     async def GetConfig(

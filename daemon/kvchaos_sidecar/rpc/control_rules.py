@@ -9,12 +9,16 @@ from kvchaos.errors import ConfigError
 from kvchaos.v1 import control_pb2, control_pb2_grpc
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.config.lint import warnings_of
+from kvchaos_sidecar.config.rule import RecordedCall
 from kvchaos_sidecar.config.rule_file import parse_rules
 from kvchaos_sidecar.rpc.boundary import Context
 from kvchaos_sidecar.rpc.control_answers import changed, refuse, time_to_live
 from kvchaos_sidecar.rpc.status import timestamp
 from kvchaos_sidecar.rules.governor import Governor
 from kvchaos_sidecar.rules.rulebook import Listed
+
+SHOWN_AWAITED = 20
+"""Calls that a replay awaits, in the answer to ListRules."""
 
 
 class RulesControl(control_pb2_grpc.ControlServicer):
@@ -82,7 +86,17 @@ class RulesControl(control_pb2_grpc.ControlServicer):
             evaluated=listed.armed.evaluated_total if listed.armed else 0,
             fired=listed.armed.fired_total if listed.armed else 0,
         )
+        if listed.armed is not None:
+            status.awaited = len(listed.armed.awaited)
+            status.awaited_calls.extend(map(_described, listed.armed.awaited[:SHOWN_AWAITED]))
         if not isinf(listed.ends_at):
             remaining = listed.ends_at - self._clock.monotonic()
             status.expires_at.CopyFrom(timestamp(self._clock.time() + remaining))
         return status
+
+
+def _described(call: RecordedCall) -> str:
+    return (
+        f"session {call.session}, {call.op} number {call.nth} of the keys {call.batch}: "
+        f"{len(call.places)} not hit"
+    )

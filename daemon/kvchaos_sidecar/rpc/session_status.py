@@ -45,6 +45,11 @@ class DaemonStatus:
         """Keys hit since start, over all rules."""
         return self._plane.fired_total
 
+    @property
+    def sessions_opened(self) -> int:
+        """Sessions opened since start."""
+        return self._sessions.opened_total
+
     def sessions(self) -> Sequence[control_pb2.SessionStatus]:
         """The open sessions, oldest first."""
         return [_session_status(session) for session in self._sessions.all()]

@@ -29,6 +29,10 @@ class StatusSource(Protocol):
     def fired_total(self) -> int:
         """Keys hit since start, over all rules."""
 
+    @property
+    def sessions_opened(self) -> int:
+        """Sessions opened since start."""
+
     def sessions(self) -> Sequence[control_pb2.SessionStatus]:
         """The open sessions, oldest first."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kvchaos_sidecar.clock import Clock
+from kvchaos_sidecar.config.rule import RecordedCall
 from kvchaos_sidecar.config.rule import Rule as RuleSettings
 from kvchaos_sidecar.rules.call import Call
 from kvchaos_sidecar.rules.match import Matcher
@@ -48,6 +49,11 @@ class FieldRule:
         if self._window.is_over(elapsed) or self._room() == 0:
             return "over"
         return "armed" if self._window.is_open(elapsed) else "waiting"
+
+    @property
+    def awaited(self) -> Sequence[RecordedCall]:
+        """Calls of a recording that have not come; of no recording, none."""
+        return ()
 
     def concerns(self, client_name: str, identity: Identity | None) -> bool:
         """Whether it looks at such keys at all."""

@@ -15,7 +15,6 @@ from kvchaos_sidecar.rules.strike import Strike
 from kvchaos_sidecar.rules.verdict import Hit
 
 REASON = "recorded"
-SHOWN_AWAITED = 20
 
 _Batch = tuple[int, str, str]
 """Session number, operation and identity of the keys."""
