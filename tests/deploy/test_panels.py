@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.docker, pytest.mark.timeout(600)]
 
 DASHBOARDS = sorted((REPOSITORY / "deploy/grafana/dashboards").glob("*.json"))
 RULES = REPOSITORY / "deploy/prometheus/rules/recording.yml"
+POLICIES = 3
 VARIABLES = {"$__rate_interval": "20s", "$instance": ".*", "$rule": ".*"}
 """What Grafana would put in: four scrape intervals, and All."""
 
@@ -55,6 +56,7 @@ def watched(stack: ComposeSet, config_file: Path) -> ComposeSet:
     wait_healthy(stack, "blend")
     stack.kvchaos("set", "--gap-indices", "1")
     stack.inside("blend", "python3", "/demo/recover.py", "--tokens", "768")
+    eventually(lambda: stack.value("sum(kvchaos_blend_recoveries_total)") == POLICIES, "the recoveries")
     stack.kvchaos("reset")
     for fault, counter in (("rate: 0.3", "applied"), ("rate: 3", "refused")):
         config_file.write_text(text.replace("rate: 0.0", fault))
