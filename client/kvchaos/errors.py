@@ -10,7 +10,8 @@ KVChaosError
 │   ├── RequestRefused       it refused the request as wrong
 │   ├── OperationUnsupported its backend cannot do this
 │   └── PermissionDenied     it asks for a token or another user
-└── HandoffRefused           descriptor passing was refused; inline transport remains
+├── HandoffRefused           descriptor passing was refused; inline transport remains
+└── ReplayFailed             a command under recorded faults did not do what was expected
 """
 
 from __future__ import annotations
@@ -72,3 +73,7 @@ class PermissionDenied(SidecarError):
 
 class HandoffRefused(KVChaosError):
     """Descriptor passing was refused; inline transport remains."""
+
+
+class ReplayFailed(KVChaosError):
+    """A command under recorded faults did not do what was expected."""

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -58,7 +58,9 @@ def sidecar(*arguments: str, **document: Any) -> Iterator[SidecarProcess]:
 
 
 def lines_of(path: Path, kind: str = "") -> list[dict[str, Any]]:
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    written = path.read_text()
+    whole = written[: written.rfind("\n") + 1]
+    lines = [json.loads(line) for line in whole.splitlines()]
     return [line for line in lines if not kind or line["type"] == kind]
 
 
@@ -85,6 +87,15 @@ def drive_plugin(process: SidecarProcess) -> list[object]:
             seen.append([blake2b(item.byte_array).hexdigest() for item in objects])
     adapter.close()
     return seen
+
+
+def open_objects(process: SidecarProcess, directory: Path) -> int:
+    """Files of the store, and memory for objects, that a daemon has open."""
+    opened = []
+    for link in Path(f"/proc/{process.process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):
+            opened.append(str(link.readlink()))
+    return sum(name.startswith((f"{directory}/l2/", "/memfd:kvchaos")) for name in opened)
 
 
 def test_a_replay_of_a_random_run_injects_the_same_faults_and_shows_the_same(tmp_path: Path) -> None:
@@ -122,6 +133,9 @@ def test_another_run_reports_what_was_awaited_and_did_not_come(tmp_path: Path) -
             session.load(keys, SIZE, 2, INLINE)
         (rule,) = control.list_rules().rules
         assert (rule.name, rule.state, rule.fired) == ("replay.fault_inject", "armed", 1)
+        assert rule.awaited == 1
+        assert rule.awaited_calls[0].startswith("session 1, load number 1 of the keys ")
+        assert control.get_status().sessions_opened == 1
 
 
 def test_one_can_judge_from_a_recording_what_became_of_every_key(tmp_path: Path) -> None:
@@ -137,6 +151,8 @@ def test_one_can_judge_from_a_recording_what_became_of_every_key(tmp_path: Path)
         session.lookup(keys)
         session.load_objects(keys, SIZE, 2)
         session.unlock(keys[:2])
+        session.close()
+        eventually(lambda: bool(lines_of(path, "session_end")), "the end of the session")
     header, *lines = lines_of(path)
     assert header["type"] == "header"
     assert header["fault_inject"]["gap_indices"] == [0]
@@ -180,11 +196,10 @@ def test_recording_leaves_no_descriptor_open(tmp_path: Path, backend: str) -> No
             for number in range(5):
                 session.store_objects(make_wire_keys(50), [bytes(SIZE)] * 50, number + 1)
         eventually(lambda: len(lines_of(path, "commit")) == 5, "the commits to be recorded")
-        opened = [str(link.readlink()) for link in Path(f"/proc/{process.process.pid}/fd").iterdir()]
+        held = 250 if backend == "memory" else 0
+        eventually(lambda: open_objects(process, tmp_path) == held, "descriptors to be closed")
     checksums = [checksum for line in lines_of(path, "commit") for checksum in line["checksums"]]
     assert set(checksums) == {blake2b(bytes(SIZE), digest_size=16).hexdigest()}
-    held = 250 if backend == "memory" else 0
-    assert sum(name.startswith((f"{tmp_path}/l2/", "/memfd:kvchaos")) for name in opened) == held
 
 
 def test_a_daemon_that_is_killed_leaves_a_recording_that_can_be_replayed(tmp_path: Path) -> None:
@@ -207,7 +222,7 @@ def test_a_daemon_that_is_killed_leaves_a_recording_that_can_be_replayed(tmp_pat
     [
         ('{"type":"header","format":1,"part":1}\n{"type":"call","ses', "line 2: cut off"),
         ("version: 1\n", "line 1: not JSON"),
-        ('{"type":"header","format":1,"part":1}\n{"type":"end"}\n', "no faults"),
+        ('{"type":"header","format":7,"part":1}\n', "line 1: format 7; this version reads format 1"),
     ],
 )
 def test_a_daemon_refuses_a_replay_file_that_it_cannot_use(

@@ -17,7 +17,9 @@ from kvchaos.cli.commands import (
     explain,
     get,
     halt,
+    minimise,
     reload,
+    replay,
     reset,
     resume,
     rules,
@@ -45,6 +47,8 @@ COMMANDS: Sequence[Command] = (
     catalogue,
     drops,
     watch,
+    replay,
+    minimise,
     completion,
 )
 FINE, FAILED, BAD_INPUT = 0, 1, 2

@@ -22,12 +22,11 @@ def rules_of_recording(path: Path) -> Sequence[Rule]:
     """The rules, for a daemon that has opened no session yet.
 
     Raises:
-        ConfigError: the file is not a recording, is cut off, or holds no faults.
+        ConfigError: the file is not a recording, or is cut off.
     """
     recording = read_recording(path)
-    if not recording.faults:
-        raise ConfigError(["there are no faults in it to replay"], str(path))
-    for warning in recording.warnings:
+    nothing = () if recording.faults else ("there are no faults in it",)
+    for warning in (*nothing, *recording.warnings):
         log.warning("replaying %s: %s", path, warning)
     try:
         return RuleFile.model_validate({"rules": replay_rules(recording.faults)}).rules
