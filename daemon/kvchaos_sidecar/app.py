@@ -128,6 +128,7 @@ class Sidecar:
         self._background = Background()
         self._started = AsyncExitStack()
         self._serving = False
+        self._rules_in_force: set[str] = set()
 
     def arm(self, rules: Sequence[Rule]) -> None:
         """Adds rules until reset or the end. Raises ConfigError when they may not be armed here."""
@@ -202,9 +203,10 @@ class Sidecar:
             lambda: self._sessions.held_total,
         )
         self._metrics.faults_changed(self._governor.snapshot())
+        self._rules_in_force = set(self._governor.snapshot().rules)
         self._governor.subscribe(self._metrics.faults_changed)
         self._governor.subscribe(lambda _: self._sessions.notify_all())
-        self._governor.subscribe(self._release_on_halt)
+        self._governor.subscribe(self._release_held)
         self._background.spawn("expiry", every(_EXPIRY_INTERVAL_S, self._expire))
         self._background.spawn("runtime-expiry", announce_expiry(self._governor))
         self._watch_stop_conditions()
@@ -217,9 +219,13 @@ class Sidecar:
             self._metrics.has_stop_condition(condition.name)
             self._background.spawn(f"stop-condition {condition.name}", watcher.watch(condition))
 
-    def _release_on_halt(self, snapshot: FaultSnapshot) -> None:
+    def _release_held(self, snapshot: FaultSnapshot) -> None:
+        """Lets calls go on that are kept waiting by what is not in force any more."""
         if snapshot.halted:
             self._sessions.release_held()
+        else:
+            self._sessions.release_held_by(self._rules_in_force - set(snapshot.rules))
+        self._rules_in_force = set(snapshot.rules)
 
     async def _expire(self) -> None:
         self._sessions.expire()

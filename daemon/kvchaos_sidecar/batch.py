@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Generic, Protocol, TypeVar
 
 from kvchaos.keys import ObjectKey
@@ -29,8 +29,8 @@ class World(Protocol):
     def now(self) -> float:
         """Seconds that never go back."""
 
-    async def hold(self, seconds: float) -> None:
-        """Waits, until released."""
+    async def hold(self, rule: str, seconds: float) -> None:
+        """Waits for a rule, until released."""
 
     async def delete_objects(self, keys: Sequence[ObjectKey]) -> None:
         """Deletes objects from the store."""
@@ -78,27 +78,28 @@ class JudgedBatch(Generic[LeaseT]):
         self._settled: dict[int, Result] = {}
         self._results: dict[int, Result] = {}
         self._leases: dict[int, LeaseT] = {}
+        self._acting = ""
 
     # The stages, for the data plane
 
     async def before(self) -> None:
         """Lets the faults act before the store is asked."""
-        for strike in self._strikes:
+        for strike in self._acting_strikes():
             await strike.fault.before(strike, self)
 
     async def after(self) -> None:
         """Lets the faults act on what the store answered."""
-        for strike in self._strikes:
+        for strike in self._acting_strikes():
             await strike.fault.after(strike, self)
 
     async def before_publish(self) -> None:
         """Lets the faults act before objects are published."""
-        for strike in self._strikes:
+        for strike in self._acting_strikes():
             await strike.fault.before_publish(strike, self)
 
     async def after_publish(self) -> None:
         """Lets the faults act on what became of the objects."""
-        for strike in self._strikes:
+        for strike in self._acting_strikes():
             await strike.fault.after_publish(strike, self)
 
     def open_positions(self) -> Sequence[int]:
@@ -192,7 +193,7 @@ class JudgedBatch(Generic[LeaseT]):
         return self._world.now()
 
     async def hold(self, seconds: float) -> None:
-        await self._world.hold(seconds)
+        await self._world.hold(self._acting, seconds)
 
     async def delete(self, keys: Sequence[ObjectKey]) -> None:
         await self._world.delete_objects(keys)
@@ -211,3 +212,9 @@ class JudgedBatch(Generic[LeaseT]):
 
     async def lose_metadata(self) -> None:
         await self._world.lose_metadata()
+
+    def _acting_strikes(self) -> Iterator[Strike]:
+        """One strike after the other; the rule of the one that acts now is noted."""
+        for strike in self._strikes:
+            self._acting = strike.rule
+            yield strike

@@ -69,9 +69,9 @@ class SessionWorld:
         """Seconds that never go back, as the waiting of :meth:`hold` counts them."""
         return time.monotonic()
 
-    async def hold(self, seconds: float) -> None:
-        """Waits, until halt or the end of the session."""
-        await self._session.holds.wait(seconds)
+    async def hold(self, rule: str, seconds: float) -> None:
+        """Waits, until halt, the end of the rule or the end of the session."""
+        await self._session.holds.wait(seconds, rule)
 
     async def delete_objects(self, keys: Sequence[ObjectKey]) -> None:
         """Deletes objects from the store."""

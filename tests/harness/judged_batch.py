@@ -47,7 +47,7 @@ class NotedWorld:
     def now(self) -> float:
         return self.clock_s
 
-    async def hold(self, seconds: float) -> None:
+    async def hold(self, rule: str, seconds: float) -> None:
         self.held_s.append(seconds)
 
     async def delete_objects(self, keys: Sequence[ObjectKey]) -> None:

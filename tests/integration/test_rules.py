@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.harness.wire import INLINE, WireSession, make_keys, results_of
 
 from kvchaos.control import ControlClient
 from kvchaos.errors import RequestRefused
+from kvchaos.keys import encode_keys
 from kvchaos.results import Result
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc
 
@@ -76,6 +77,43 @@ def test_halt_releases_a_thousand_hanging_loads_which_then_go_on(
     for call in calls:
         assert results_of(call.result(timeout=20)) == [Result.OK] * 8
     assert held(daemon) == 0
+
+
+def test_a_rule_that_ends_lets_go_what_it_held_and_nothing_else(
+    daemon: SidecarProcess, control: ControlClient, session: WireSession
+) -> None:
+    control.add_rules("{name: other, match: {op: lookup}, fault: never_complete}")
+    control.add_rules(HANG, timedelta(seconds=1))
+    calls = hang(session, 3)
+    request = cache_pb2.LookupAndLockRequest(session_id=session.id, keys=encode_keys(KEYS))
+    lookup = session.stub.LookupAndLock.future(request, timeout=60)
+    for call in calls:
+        assert results_of(call.result(timeout=20)) == [Result.OK] * 8
+    assert not lookup.done()
+    control.remove_rule("other")
+    assert results_of(lookup.result(timeout=20)) == [Result.OK] * 8
+
+
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        (
+            "{flip_bits: {offset: 5, mask: 128}}",
+            lambda data: data == b"\2" * 5 + b"\x82" + b"\2" * (SIZE - 6),
+        ),
+        ("{truncate: {keep_bytes: 5}}", lambda data: data is None),
+        ("{oversize: {extra_bytes: 9}}", lambda data: data == b"\2" * SIZE + b"\xee" * 9),
+    ],
+)
+def test_altered_bytes_travel_inline_as_they_do_by_descriptor(
+    control: ControlClient, session: WireSession, fault: str, check: Callable[[bytes | None], bool]
+) -> None:
+    control.add_rules(f"{{name: altered, match: {{op: load, position: 2}}, fault: {fault}}}")
+    session.load(KEYS, SIZE, 7, INLINE)
+    pieces = list(session.read(7))
+    (data,) = [None if piece.failure else piece.data for piece in pieces if piece.position == 2]
+    assert check(data)
+    assert all(piece.data == bytes([piece.position]) * SIZE for piece in pieces if piece.position != 2)
 
 
 def test_a_client_that_gives_up_and_a_session_that_ends_leave_nothing_held(

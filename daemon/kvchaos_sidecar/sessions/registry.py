@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol
 
 from kvchaos_sidecar.clock import Clock
@@ -123,6 +123,11 @@ class SessionRegistry:
         """Lets every call go on that a fault keeps waiting."""
         for session in self.all():
             session.holds.release()
+
+    def release_held_by(self, rules: Collection[str]) -> None:
+        """Lets the calls go on that these rules keep waiting."""
+        for session in self.all():
+            session.holds.release_rules(rules)
 
     @property
     def held_total(self) -> int:

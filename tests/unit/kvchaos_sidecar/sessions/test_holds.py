@@ -30,6 +30,20 @@ def test_a_wait_ends_by_itself_or_with_its_call() -> None:
     asyncio.run(scenario())
 
 
+def test_only_the_calls_of_a_rule_that_ends_are_released() -> None:
+    async def scenario() -> None:
+        holds = Holds()
+        ending, staying = (asyncio.create_task(holds.wait(inf, rule)) for rule in ("ending", "staying"))
+        await asyncio.sleep(0)
+        holds.release_rules({"ending"})
+        await ending
+        assert holds.count == 1
+        holds.release()
+        await staying
+
+    asyncio.run(scenario())
+
+
 def test_nobody_waits_once_it_is_closed() -> None:
     async def scenario() -> None:
         holds = Holds()
