@@ -53,6 +53,10 @@ def _nothing_to_give_back(leases: Sequence[object]) -> None:
 class Judge(Protocol):
     """Says what the rules do to a batch."""
 
+    @property
+    def generation(self) -> int:
+        """Number of the rule set in force."""
+
     def judge(self, call: Call) -> Verdict | None:
         """None when no rule looks at such calls."""
 
@@ -319,7 +323,7 @@ class DataPlane:
         )
         verdict = self._rules.judge(call)
         self._tape.judged(call, verdict)
-        generation = self._rules.snapshot().generation if verdict is None else verdict.generation
+        generation = self._rules.generation if verdict is None else verdict.generation
         strikes = () if verdict is None else verdict.strikes
         batch = JudgedBatch(call, strikes, generation, SessionWorld(self._store, session), give_back)
         if verdict is not None:

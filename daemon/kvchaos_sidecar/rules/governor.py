@@ -84,6 +84,11 @@ class Governor:
         self._halt_reason: str | None = None
         self._subscribers: list[Callable[[FaultSnapshot], None]] = []
 
+    @property
+    def generation(self) -> int:
+        """Number of the rule set in force. Any thread may ask."""
+        return self._current().rules.generation
+
     def judge(self, call: Call) -> Verdict | None:
         """What happens to a batch; None when halted or when no rule looks at such calls.
 
