@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from math import isinf
 
@@ -42,7 +43,7 @@ class RulesControl(control_pb2_grpc.ControlServicer):
     ) -> control_pb2.ChangeResponse:
         """Adds rules, all or none."""
         try:
-            rules = parse_rules(request.yaml).rules
+            rules = (await asyncio.to_thread(parse_rules, request.yaml)).rules  # a replay's may be long
             lasts = time_to_live(request.HasField("time_to_live"), request.time_to_live)
             outcome = self._governor.add_rules(rules, lasts)
         except ConfigError as error:
