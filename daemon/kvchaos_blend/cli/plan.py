@@ -20,11 +20,17 @@ HELP = "say what would be loaded, recomputed and dropped; needs neither model no
 
 def configure(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
-    parser.add_argument("--prompt-tokens", type=int, required=True, metavar="N")
+    parser.add_argument("--prompt-tokens", type=int, required=True, metavar="N", help="length of the prompt")
     parser.add_argument(
         "--missing", type=int, action="append", default=[], metavar="CHUNK", help="a missing chunk; repeat"
     )
-    parser.add_argument("--chunk-tokens", type=int, default=DEFAULT_CHUNK_TOKENS, metavar="N")
+    parser.add_argument(
+        "--chunk-tokens",
+        type=int,
+        default=DEFAULT_CHUNK_TOKENS,
+        metavar="N",
+        help=f"tokens in a chunk (default: {DEFAULT_CHUNK_TOKENS})",
+    )
     add_policy_arguments(parser)
     add_output_arguments(parser)
 

@@ -44,14 +44,38 @@ def add_worker_arguments(parser: ArgumentParser) -> None:
         help=f"cache listener of the sidecar (default: KVCHAOS_CACHE_TARGET or {DEFAULT_TARGET})",
     )
     store.add_argument("--token-file", type=Path, metavar="FILE", help="bearer token for the sidecar")
-    store.add_argument("--store-timeout", type=float, default=DEFAULT_STORE_TIMEOUT_S, metavar="SECONDS")
+    store.add_argument(
+        "--store-timeout",
+        type=float,
+        default=DEFAULT_STORE_TIMEOUT_S,
+        metavar="SECONDS",
+        help=f"how long one call to the sidecar may take (default: {DEFAULT_STORE_TIMEOUT_S:g})",
+    )
     store.add_argument("--model-name", help="the model's name in object keys (default: that of --model)")
-    store.add_argument("--chunk-tokens", type=int, default=DEFAULT_CHUNK_TOKENS, metavar="N")
-    store.add_argument("--cache-salt", default="", metavar="SALT")
+    store.add_argument(
+        "--chunk-tokens",
+        type=int,
+        default=DEFAULT_CHUNK_TOKENS,
+        metavar="N",
+        help=f"tokens in a chunk, as the cache server has it (default: {DEFAULT_CHUNK_TOKENS})",
+    )
+    store.add_argument("--cache-salt", default="", metavar="SALT", help="isolation salt of the keys")
     store.add_argument("--ranks", type=int, default=1, metavar="N", help="tensor-parallel ranks of the keys")
     pool = parser.add_argument_group("pool")
-    pool.add_argument("--pool-tokens", type=int, default=DEFAULT_POOL_TOKENS, metavar="N")
-    pool.add_argument("--block-tokens", type=int, default=DEFAULT_BLOCK_TOKENS, metavar="N")
+    pool.add_argument(
+        "--pool-tokens",
+        type=int,
+        default=DEFAULT_POOL_TOKENS,
+        metavar="N",
+        help=f"tokens of KV that all requests together may hold (default: {DEFAULT_POOL_TOKENS})",
+    )
+    pool.add_argument(
+        "--block-tokens",
+        type=int,
+        default=DEFAULT_BLOCK_TOKENS,
+        metavar="N",
+        help=f"tokens in a block of the pool (default: {DEFAULT_BLOCK_TOKENS})",
+    )
 
 
 def add_policy_arguments(parser: ArgumentParser) -> None:

@@ -25,7 +25,13 @@ HELP = "recover a prompt under every policy and hold each result to a full prefi
 def configure(parser: ArgumentParser) -> None:
     """Adds the command's arguments."""
     add_prompt_arguments(parser)
-    parser.add_argument("--new-tokens", type=int, default=MIN_GREEDY_TOKENS, metavar="N")
+    parser.add_argument(
+        "--new-tokens",
+        type=int,
+        default=MIN_GREEDY_TOKENS,
+        metavar="N",
+        help=f"tokens to make and compare, at least {MIN_GREEDY_TOKENS} (default: {MIN_GREEDY_TOKENS})",
+    )
     add_output_arguments(parser)
     add_worker_arguments(parser)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
 
@@ -52,6 +53,19 @@ def test_locks_outlast_the_work_under_them(store: MemoryStore) -> None:
     assert store.locked
     work.set_result(None)
     store.wait_until_idle()
+    assert store.locked == {}
+
+
+def test_releasing_waits_for_the_work_under_the_locks(store: MemoryStore) -> None:
+    lease, work = Lease(store), Future[None]()
+    lease.lookup(KEYS).result()
+    lease.covers(work)
+    releasing = threading.Thread(target=lease.release)
+    releasing.start()
+    releasing.join(timeout=0.1)
+    assert store.locked
+    work.set_result(None)
+    releasing.join()
     assert store.locked == {}
 
 

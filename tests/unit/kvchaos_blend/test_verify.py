@@ -24,7 +24,8 @@ from kvchaos_blend.recover import RecoverRequest, recover
 from kvchaos_blend.report import Gate, Outcome, RecoveryReport
 from kvchaos_blend.verify import layer_errors
 
-PROMPT = prompt(7 * CHUNK_TOKENS + 5)
+PROMPT = prompt(7 * CHUNK_TOKENS + 6)
+"""With the tokens made, it leaves some slots of its last block unused."""
 LOST = (1, 2, 4)
 
 
@@ -91,6 +92,15 @@ class StrayWrite(CausalModel):
     def compute(self, token_ids: Any, runs: Any, pool: KVPool, table: BlockTable, *rest: Any) -> Any:
         logits = super().compute(token_ids, runs, pool, table, *rest)
         pool.slots[0, 0, int(table.slots[-1]) + 1, 0, 0] = 0.5
+        return logits
+
+
+class StrayWriteInOwnBlock(CausalModel):
+    """Writes one value into the request's last block, beyond its last position."""
+
+    def compute(self, token_ids: Any, runs: Any, pool: KVPool, table: BlockTable, *rest: Any) -> Any:
+        logits = super().compute(token_ids, runs, pool, table, *rest)
+        pool.slots[0, 0, table.slots[-1], 0, 0] = 0.5
         return logits
 
 
@@ -180,8 +190,9 @@ def test_a_sound_recovery_passes_every_gate(store: MemoryStore, dtype: torch.dty
     assert len(report.tokens) == 32
 
 
-def test_a_write_outside_the_request_is_seen(store: MemoryStore) -> None:
-    assert "canaries" in failed(recover_with(store, model=StrayWrite))
+@pytest.mark.parametrize("model", [StrayWrite, StrayWriteInOwnBlock])
+def test_a_write_outside_the_request_is_seen(store: MemoryStore, model: type[CausalModel]) -> None:
+    assert "canaries" in failed(recover_with(store, model=model))
 
 
 def test_a_changed_byte_of_a_loaded_chunk_is_seen(store: MemoryStore) -> None:

@@ -25,7 +25,7 @@ from kvchaos_blend.memory_store import MemoryStore
 from kvchaos_blend.metrics import BlendMetrics
 from kvchaos_blend.plan import Policy
 from kvchaos_blend.rpc.server import SERVICE_NAME, start_server
-from kvchaos_blend.rpc.service import BlendService, StoreState
+from kvchaos_blend.rpc.service import BlendService, StoreState, cancelled_with
 from kvchaos_blend.worker import Worker
 
 PROMPT = prompt(5 * CHUNK_TOKENS + 7)
@@ -221,6 +221,15 @@ def test_a_caller_who_leaves_ends_the_recovery_and_frees_every_lock(served: Serv
     served.store.wait_until_idle()
     assert not served.store.locked
     assert served.worker.pool.free_blocks == served.worker.pool.total_blocks
+
+
+def test_a_caller_who_left_before_the_call_began_is_noticed() -> None:
+    class EndedContext:
+        def add_callback(self, callback: Callable[[], None]) -> bool:
+            return False
+
+    with cancelled_with(EndedContext()) as cancel:  # type: ignore[arg-type]
+        assert cancel.is_set
 
 
 def test_status_and_health_answer_while_all_turns_are_taken(served: Served) -> None:
