@@ -54,5 +54,7 @@ def test_a_share_is_of_the_keys_of_the_last_ten_seconds_hit_or_not() -> None:
         counts.append(len(capper.limit(CALL, verdict(a=hits)).verdict.hits))
         clock.advance(1.0)
     assert counts == [2, 2, 0, 0, 6]
+    for _ in range(4):
+        capper.limit(CALL, verdict())
     clock.advance(20.0)
     assert len(capper.limit(CALL, verdict(a=range(8))).verdict.hits) == 2

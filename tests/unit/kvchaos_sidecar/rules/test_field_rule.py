@@ -8,6 +8,7 @@ from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.clock import ManualClock
 from kvchaos_sidecar.config.rule import Rule
 from kvchaos_sidecar.config.schema import FaultInject
+from kvchaos_sidecar.faults.stale_positive import StalePositive
 from kvchaos_sidecar.rules.call import KEYLESS, Call, Operation
 from kvchaos_sidecar.rules.field_rule import FieldRule
 from kvchaos_sidecar.rules.ruleset import RuleSet, Slot
@@ -119,6 +120,11 @@ def test_a_rate_per_key_hits_the_same_keys_again_and_per_attempt_others() -> Non
     assert [again.hits(*keys) for _ in range(2)] == tries
 
 
+def test_a_key_that_stands_twice_in_a_batch_is_drawn_twice_per_attempt() -> None:
+    bench = Bench(select={"rate": 0.25, "per": "attempt"})
+    assert 400 < len(bench.hits(*KEYS[:1] * 2000)) < 600
+
+
 def test_draws_of_different_rules_and_seeds_are_independent() -> None:
     keys = [ObjectKey(number.to_bytes(4, "big"), "m", 0) for number in range(4000)]
     half = [
@@ -208,6 +214,15 @@ def test_explaining_says_what_would_happen_and_counts_nothing() -> None:
         assert found[0].detail.endswith("< 1000000")
     assert bench.hits() == ALL
     assert bench.rules.explain(call) == []
+
+
+def test_what_a_fault_remembers_belongs_to_one_armed_rule() -> None:
+    settings = Bench(op="load", fault="stale_positive").rule.settings
+    faults = [FieldRule(settings, ManualClock())._fault for _ in range(2)]
+    assert isinstance(faults[0], StalePositive)
+    faults[0]._failed[KEYS[0]] = 1
+    assert faults[0] != faults[1]
+    assert settings.fault.chosen == faults[1]
 
 
 def test_the_fault_that_acts_is_not_the_one_in_the_settings() -> None:
