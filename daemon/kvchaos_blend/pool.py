@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from itertools import pairwise
 
 import torch
 
@@ -25,9 +24,6 @@ class BlockTable:
         self.slots = (self.blocks[:, None] * block_tokens + within).flatten()
         """[blocks * block_tokens] int64, slot of each position."""
         self.block_tokens = block_tokens
-        one_behind_the_other = all(after == before + 1 for before, after in pairwise(blocks))
-        self.first_slot = blocks[0] * block_tokens if one_behind_the_other else None
-        """The slot of position 0 if position ``p`` lives in slot ``first_slot + p``, otherwise None."""
 
     @property
     def capacity_tokens(self) -> int:

@@ -10,7 +10,6 @@ import torch
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
 from kvchaos_blend.attention.contract import LayerPages
-from kvchaos_blend.attention.gather import in_order
 from kvchaos_blend.plan import Run
 from kvchaos_blend.pool import BlockTable
 
@@ -19,7 +18,7 @@ from kvchaos_blend.pool import BlockTable
 class _Prepared:
     positions: torch.Tensor
     key_count: int
-    table: BlockTable
+    blocks: torch.Tensor
     masks: dict[int | None, BlockMask]
 
 
@@ -41,7 +40,8 @@ class Flex:
         """Lists the queries' positions; block masks are made once per window length."""
         device = table.blocks.device
         positions = torch.cat([torch.arange(run.start, run.end, device=device) for run in runs])
-        return _Prepared(positions, runs[-1].end, table, {})
+        key_count = runs[-1].end
+        return _Prepared(positions, key_count, table.covering(key_count), {})
 
     def attend(
         self, query: torch.Tensor, pages: LayerPages, prepared: _Prepared, scale: float, window: int | None
@@ -51,13 +51,18 @@ class Flex:
             prepared.masks[window] = _block_mask(prepared, window)
         output: torch.Tensor = self._kernel(
             query.transpose(0, 1)[None],
-            in_order(pages.keys, prepared.table, prepared.key_count),
-            in_order(pages.values, prepared.table, prepared.key_count),
+            _in_order(pages.keys, prepared),
+            _in_order(pages.values, prepared),
             block_mask=prepared.masks[window],
             scale=scale,
             enable_gqa=True,
         )
         return output[0].transpose(0, 1)
+
+
+def _in_order(pages: torch.Tensor, prepared: _Prepared) -> torch.Tensor:
+    """[1, kv_heads, keys, head_dim], in the order of the prompt."""
+    return pages.index_select(0, prepared.blocks).flatten(0, 1)[: prepared.key_count].transpose(0, 1)[None]
 
 
 def _block_mask(prepared: _Prepared, window: int | None) -> BlockMask:

@@ -10,7 +10,6 @@ from torch.nn.attention.bias import causal_lower_right
 from torch.nn.functional import scaled_dot_product_attention
 
 from kvchaos_blend.attention.contract import LayerPages
-from kvchaos_blend.attention.gather import in_order
 from kvchaos_blend.plan import Run
 from kvchaos_blend.pool import BlockTable
 
@@ -21,7 +20,7 @@ MAX_TILE_TOKENS = 512
 @dataclass(frozen=True, slots=True)
 class _Prepared:
     tiles: tuple[Run, ...]
-    table: BlockTable
+    blocks: torch.Tensor
 
 
 class SdpaGaps:
@@ -30,16 +29,16 @@ class SdpaGaps:
     name = "sdpa"
 
     def prepare(self, runs: Sequence[Run], table: BlockTable) -> _Prepared:
-        """Cuts the runs into tiles."""
-        return _Prepared(tuple(tile for run in runs for tile in _tiles(run)), table)
+        """Cuts the runs into tiles and finds the blocks that hold their keys."""
+        tiles = tuple(tile for run in runs for tile in _tiles(run))
+        return _Prepared(tiles, table.covering(runs[-1].end))
 
     def attend(
         self, query: torch.Tensor, pages: LayerPages, prepared: _Prepared, scale: float, window: int | None
     ) -> torch.Tensor:
         """See :class:`kvchaos_blend.attention.contract.PagedAttention`."""
-        end = prepared.tiles[-1].end
-        keys = in_order(pages.keys, prepared.table, end)
-        values = in_order(pages.values, prepared.table, end)
+        keys = _in_order(pages.keys, prepared.blocks)
+        values = _in_order(pages.values, prepared.blocks)
         by_head = query.transpose(0, 1)[None]
         outputs = []
         for tile, part in zip(
@@ -63,6 +62,11 @@ def _tiles(run: Run) -> list[Run]:
         return [run]
     starts = range(run.start, run.end, MAX_TILE_TOKENS)
     return [Run(start, min(start + MAX_TILE_TOKENS, run.end)) for start in starts]
+
+
+def _in_order(pages: torch.Tensor, blocks: torch.Tensor) -> torch.Tensor:
+    """[1, kv_heads, blocks * block_tokens, head_dim], in the order of the prompt."""
+    return pages.index_select(0, blocks).flatten(0, 1).transpose(0, 1)[None]
 
 
 def _mask(tile: Run, window: int | None, device: torch.device) -> torch.Tensor:

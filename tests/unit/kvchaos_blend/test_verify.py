@@ -36,7 +36,7 @@ class MaskOffByOne(SdpaGaps):
         self, query: torch.Tensor, pages: LayerPages, prepared: Any, scale: float, window: int | None
     ) -> torch.Tensor:
         shifted = [Run(tile.start - 1, tile.end - 1) if tile.start else tile for tile in prepared.tiles]
-        return super().attend(query, pages, type(prepared)(tuple(shifted), prepared.table), scale, window)
+        return super().attend(query, pages, type(prepared)(tuple(shifted), prepared.blocks), scale, window)
 
 
 class OneBottomRightCall:

@@ -88,18 +88,18 @@ RUNS = {
 class Scene:
     """Random pages of one request among others, and what attention over them must give."""
 
-    def __init__(self, runs: list[Run], dtype: torch.dtype = torch.float32, scattered: bool = True) -> None:
+    def __init__(self, runs: list[Run], dtype: torch.dtype = torch.float32) -> None:
         self.runs = runs
         self.tokens = runs[-1].end
         geometry = KVGeometry(1, KV_HEADS, HEAD_DIM, dtype)
         self.pool = KVPool(geometry, self.tokens + 24, torch.device("cpu"), block_tokens=4)
         self.pool.pages.fill_(torch.nan)
         generator = torch.Generator().manual_seed(3)
-        blocks = torch.randperm(self.pool.total_blocks, generator=generator).tolist()
-        if not scattered:
-            blocks = list(range(3, self.pool.total_blocks))
-        self.table = BlockTable(blocks[: -(-self.tokens // 4)], 4, torch.device("cpu"))
-        assert (self.table.first_slot is None) == (scattered and len(self.table.blocks) > 1)
+        self.table = BlockTable(
+            torch.randperm(self.pool.total_blocks, generator=generator).tolist()[: -(-self.tokens // 4)],
+            4,
+            torch.device("cpu"),
+        )
         shape = (self.tokens, KV_HEADS, HEAD_DIM)
         self.keys = torch.randn(shape, generator=generator).to(dtype)
         self.values = torch.randn(shape, generator=generator).to(dtype)
@@ -118,13 +118,10 @@ class Scene:
         return dense(self.query, self.keys, self.values, visible)
 
 
-@pytest.mark.parametrize("scattered", [True, False], ids=["scattered", "in a row"])
 @pytest.mark.parametrize("runs", RUNS.values(), ids=RUNS.keys())
 @pytest.mark.parametrize("name", IMPLEMENTATIONS)
-def test_a_query_sees_exactly_the_positions_up_to_its_own(
-    name: str, runs: list[Run], scattered: bool
-) -> None:
-    scene = Scene(runs, scattered=scattered)
+def test_a_query_sees_exactly_the_positions_up_to_its_own(name: str, runs: list[Run]) -> None:
+    scene = Scene(runs)
     output = scene.attend(IMPLEMENTATIONS[name]())
     assert output.shape == scene.query.shape
     torch.testing.assert_close(output.double(), scene.expected(), atol=1e-5, rtol=1e-5)
