@@ -4,6 +4,7 @@ import os
 import resource
 import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -55,25 +56,26 @@ def test_what_was_there_before_is_moved_away(tmp_path: Path) -> None:
     assert contents(tmp_path) == {"log": b"part 1\n", "log.1": b"an earlier run\n"}
 
 
-@pytest.fixture
+@contextmanager
 def limited_file_size() -> Iterator[int]:
     """No file of this process can be larger: writing on fails, as on a full disk."""
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (30, limits[1]))
-    yield 30
-    resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    signal.signal(signal.SIGXFSZ, handler)
+    try:
+        yield 30
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        signal.signal(signal.SIGXFSZ, handler)
 
 
-def test_a_line_that_does_not_fit_on_the_disk_leaves_no_part_of_itself(
-    tmp_path: Path, limited_file_size: int
-) -> None:
-    file = open_file(tmp_path, max_bytes=1000)
-    with pytest.raises(OSError, match="too large"):
-        file.append(b"x" * limited_file_size + b"\n")
-    assert contents(tmp_path) == {"log": b"part 1\n"}
-    file.append(b"short\n")
+def test_a_line_that_does_not_fit_on_the_disk_leaves_no_part_of_itself(tmp_path: Path) -> None:
+    with limited_file_size() as size:
+        file = open_file(tmp_path, max_bytes=1000)
+        with pytest.raises(OSError, match="too large"):
+            file.append(b"x" * size + b"\n")
+        assert contents(tmp_path) == {"log": b"part 1\n"}
+        file.append(b"short\n")
     assert contents(tmp_path) == {"log": b"part 1\nshort\n"}
 
 
