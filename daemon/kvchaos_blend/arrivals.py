@@ -44,9 +44,9 @@ class Arrivals:
         """Until every rank's share of the chunk has arrived or failed. Raises Cancelled."""
         self._wait(lambda: all(results[chunk] is not None for results in self._results))
 
-    def wait_for_all(self) -> None:
-        """Until nothing is on its way any more. Raises Cancelled."""
-        self._wait(lambda: all(result is not None for results in self._results for result in results))
+    def wait_for_all(self, timeout_s: float | None = None) -> bool:
+        """Until nothing is on its way any more; False when ``timeout_s`` ends first. Raises Cancelled."""
+        return self._wait(self._is_over, timeout_s)
 
     def failure(self, chunk: int) -> Result | None:
         """The first failure among the ranks; None when none has failed so far."""
@@ -80,10 +80,14 @@ class Arrivals:
             self.trouble = str(error)
             return [result or Result.UNAVAILABLE for result in told]
 
-    def _wait(self, settled: Callable[[], bool]) -> None:
+    def _is_over(self) -> bool:
+        return all(result is not None for results in self._results for result in results)
+
+    def _wait(self, settled: Callable[[], bool], timeout_s: float | None = None) -> bool:
         with self._changed:
-            self._changed.wait_for(lambda: self._cancel.is_set or settled())
+            is_settled = self._changed.wait_for(lambda: self._cancel.is_set or settled(), timeout_s)
         self._cancel.check()
+        return is_settled
 
     def _wake(self) -> None:
         with self._changed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from concurrent.futures import Future
 
 import torch
 
@@ -50,6 +51,7 @@ class ChunkLoader:
         self.outcomes: list[str | None] = [NOT_LOOKED_UP] * len(hashes)
         self.warnings: list[str] = []
         self._staging: Staging | None = None
+        self._loads: list[Future[list[Result]]] = []
         self.load_span_s = 0.0
         self._worker = worker
         self._hashes = hashes
@@ -103,8 +105,7 @@ class ChunkLoader:
         for chunk in chunks:
             self.outcomes[chunk] = None
         geometry, tokens = self._worker.pool.geometry, self._worker.key_space.chunk_tokens
-        pinned = self._worker.model.device.type == "cuda"
-        self._staging = Staging(geometry, len(chunks), tokens, self._ranks, pinned)
+        self._staging = Staging(geometry, len(chunks), tokens, self._ranks, self._worker.host_memory)
         self._arrivals = Arrivals(len(chunks), self._ranks, self._cancel)
         began_s = self._worker.clock()
         for rank in range(self._ranks):
@@ -125,6 +126,11 @@ class ChunkLoader:
                 return False
         return True
 
+    def is_over_within(self, timeout_s: float) -> bool:
+        """Waits at most ``timeout_s`` for everything to arrive or fail; whether it has."""
+        with self._stopwatch.phase(Phase.LOAD):
+            return self._arrivals.wait_for_all(timeout_s)
+
     def settle(self) -> None:
         """Waits until nothing is on its way any more."""
         self._arrivals.wait_for_all()
@@ -134,6 +140,11 @@ class ChunkLoader:
                 self._settle(chunk, failure.label if failure else UNUSED)
         if self._arrivals.trouble:
             self.warnings.append(f"load failed: {self._arrivals.trouble}")
+
+    def close(self) -> None:
+        """Gives the memory that was loaded into back, unless a load that was given up still writes there."""
+        if self._staging is not None and all(load.done() for load in self._loads):
+            self._staging.give_back()
 
     def run_of(self, chunk: int) -> Run:
         """The chunk's positions in the prompt."""
@@ -153,6 +164,7 @@ class ChunkLoader:
         keys = self._keys(rank, [self._hashes[chunk] for chunk in self._asked])
         load = self._worker.store.load(keys, staging.buffers(rank), self._arrivals.listener(rank))
         self._lease.covers(load)
+        self._loads.append(load)
         self._arrivals.follow(rank, load)
         load.add_done_callback(lambda _: self._note_span(began_s))
 

@@ -86,6 +86,8 @@ class CausalModel:
         self.max_positions = int(getattr(config, "max_position_embeddings", None) or 2**31 - 1)
         self.device: torch.device = loaded.hf_model.device
         self.geometry = _geometry(config, loaded.hf_model.dtype, self.traits)
+        self.shortest_pass_s = 0.0
+        """The shortest forward pass so far: what one pass more costs. 0 before the first."""
         self._turn = threading.Lock()
         if not self.traits.recurrent:
             self.hf_model.set_attn_implementation(ATTENTION_NAME)
@@ -125,6 +127,11 @@ class CausalModel:
                 checkpoint=checkpoint,
             )
             return self._forward(tokens[None], positions[None], kv_pass, want_logits)
+
+    def note_pass(self, seconds: float) -> None:
+        """A forward pass took so long."""
+        if self.shortest_pass_s == 0.0 or seconds < self.shortest_pass_s:
+            self.shortest_pass_s = seconds
 
     def compute_alone(
         self, token_ids: Sequence[int], new_tokens: int, checkpoint: Checkpoint

@@ -44,6 +44,7 @@ def publish(
         _publish_rank(worker, hashes, staging, chunks, rank, replace, cancel)
         for rank in range(worker.key_space.ranks)
     ]
+    staging.give_back()
     count = Counter(max(results, key=_badness) for results in zip(*by_rank, strict=True))
     failed = {result.label: n for result, n in count.items() if result not in (Result.OK, Result.PRESENT)}
     return Published(count[Result.OK], count[Result.PRESENT], failed)
@@ -71,7 +72,7 @@ def _publish_rank(
 
 def _stage(worker: Worker, table: BlockTable, chunks: Sequence[int]) -> Staging:
     space = worker.key_space
-    staging = Staging(worker.pool.geometry, len(chunks), space.chunk_tokens, space.ranks)
+    staging = Staging(worker.pool.geometry, len(chunks), space.chunk_tokens, space.ranks, worker.host_memory)
     for index, chunk in enumerate(chunks):
         run = Run(chunk * space.chunk_tokens, (chunk + 1) * space.chunk_tokens)
         staging.objects[:, index] = gather(worker.pool, table, run, space.ranks)

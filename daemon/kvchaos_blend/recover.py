@@ -68,7 +68,9 @@ def recover(
         canary = held.enter_context(worker.pool.lend(CANARY_TOKENS)) if request.verify else None
         lease = Lease(worker.store)
         held.callback(lease.release_soon)
-        return _Recovery(worker, request, table, canary, lease, on_event, cancel).run()
+        recovery = _Recovery(worker, request, table, canary, lease, on_event, cancel)
+        held.callback(recovery.close)
+        return recovery.run()
 
 
 class _Recovery:
@@ -101,6 +103,10 @@ class _Recovery:
         self._computed: tuple[Run, ...] = ()
         self._tokens: list[int] = []
 
+    def close(self) -> None:
+        """Gives host memory back."""
+        self._loader.close()
+
     def run(self) -> RecoveryReport:
         """All phases in order."""
         if self._canary is not None:
@@ -124,7 +130,11 @@ class _Recovery:
             self._loader.start(self._plan().kept_chunks)
 
     def _compute_gaps(self) -> None:
-        """One pass over every gap with something kept after it; what lies behind the last still loads."""
+        """One pass over every gap with something kept after it; what lies behind the last still loads.
+
+        When that has come before one pass more would be over, the gaps are left to the pass that ends the
+        prompt: it costs less than a pass of its own.
+        """
         filled = False
         while not filled:
             plan = self._plan()
@@ -132,7 +142,7 @@ class _Recovery:
             until = gaps[-1].end // self._chunk_tokens if gaps else 0
             filled = self._loader.fill(plan.kept_chunks, until)
         self._on_event(Planned(plan))
-        if gaps:
+        if gaps and not self._loader.is_over_within(self._worker.model.shortest_pass_s):
             with self._stopwatch.phase(Phase.RECOMPUTE):
                 self._compute(gaps, want_logits=False)
             self._computed = merge(gaps)
@@ -175,8 +185,12 @@ class _Recovery:
             self._on_event(LayerStarted(layer, layers, tokens))
 
         token_ids = [*self._request.token_ids, *self._tokens]
-        pool, table = self._worker.pool, self._table
-        return self._worker.model.compute(token_ids, runs, pool, table, checkpoint, want_logits)
+        model, pool, clock = self._worker.model, self._worker.pool, self._worker.clock
+        began_s = clock()
+        logits = model.compute(token_ids, runs, pool, self._table, checkpoint, want_logits)
+        self._worker.settle()
+        model.note_pass(clock() - began_s)
+        return logits
 
     def _choose(self, logits: torch.Tensor | None) -> None:
         if logits is None:

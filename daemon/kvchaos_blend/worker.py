@@ -12,6 +12,7 @@ from kvchaos_blend.errors import PromptError
 from kvchaos_blend.model import CausalModel
 from kvchaos_blend.pool import KVPool
 from kvchaos_blend.progress import Clock
+from kvchaos_blend.scatter import HostMemory
 from kvchaos_blend.store import ChunkStore
 from kvchaos_blend.verify import Verifier
 
@@ -25,6 +26,7 @@ class Worker:
     store: ChunkStore
     key_space: KeySpace
     verifier: Verifier
+    host_memory: HostMemory
     clock: Clock
 
     def check_prompt(self, token_ids: Sequence[int], new_tokens: int) -> None:

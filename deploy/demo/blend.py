@@ -33,6 +33,7 @@ from kvchaos_blend.prefill import store_prompt
 from kvchaos_blend.recover import RecoverRequest, recover
 from kvchaos_blend.render import LiveView, comparison, gates_table, legend, prompt_row, store_view
 from kvchaos_blend.report import Outcome, RecoveryReport
+from kvchaos_blend.scatter import HostMemory
 from kvchaos_blend.verify import Verifier
 from kvchaos_blend.worker import Worker
 
@@ -124,6 +125,7 @@ def _worker(console: Console, sidecar: SidecarProcess) -> Iterator[Worker]:
             store=L2Store(client),
             key_space=key_space,
             verifier=Verifier(model, key_space.chunk_tokens),
+            host_memory=HostMemory(pinned=False),
             clock=time.perf_counter,
         )
 

@@ -34,6 +34,7 @@ from kvchaos_blend.plan import Policy, Run
 from kvchaos_blend.pool import KVPool
 from kvchaos_blend.prefill import store_prompt
 from kvchaos_blend.recover import RecoverRequest, recover
+from kvchaos_blend.scatter import HostMemory
 from kvchaos_blend.verify import CANARY_TOKENS, Verifier
 from kvchaos_blend.worker import Worker
 from tests.bench.parts.blend import computed_runs, gap_chunks, shape_of
@@ -166,6 +167,7 @@ def make_worker(
         store=store,
         key_space=KeySpace("bench", chunk_tokens),
         verifier=Verifier(model, chunk_tokens),
+        host_memory=HostMemory(pinned=model.device.type == "cuda"),
         clock=time.perf_counter,
     )
 

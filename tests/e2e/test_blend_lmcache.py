@@ -125,7 +125,7 @@ def test_what_lmcache_stored_is_loaded_by_the_worker(
 
 def loaded_kv(worker: Worker, client: L2Client, request: RequestContext) -> torch.Tensor:
     """The stored chunks, scattered into the worker's pool and read back."""
-    staging = Staging(worker.pool.geometry, CHUNKS, CHUNK_TOKENS, ranks=1)
+    staging = Staging(worker.pool.geometry, CHUNKS, CHUNK_TOKENS, ranks=1, host=worker.host_memory)
     keys = worker.key_space.keys(chunk_hashes(request.token_ids, CHUNK_TOKENS), rank=0)
     assert client.load(keys, staging.buffers(0)).result() == [Result.OK] * CHUNKS
     with worker.pool.lend(request.num_full_tokens) as table:

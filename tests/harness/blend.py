@@ -24,6 +24,7 @@ from kvchaos_blend.chunks import KeySpace
 from kvchaos_blend.loading import LoadedModel
 from kvchaos_blend.model import CausalModel
 from kvchaos_blend.pool import KVPool
+from kvchaos_blend.scatter import HostMemory
 from kvchaos_blend.store import ChunkStore
 from kvchaos_blend.verify import Verifier
 from kvchaos_blend.worker import Worker
@@ -119,6 +120,7 @@ def make_worker(
         store=store,
         key_space=KeySpace(MODEL_NAME, chunk_tokens, ranks=ranks),
         verifier=Verifier(causal, chunk_tokens),
+        host_memory=HostMemory(pinned=False),
         clock=time.perf_counter,
     )
 

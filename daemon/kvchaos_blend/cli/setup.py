@@ -20,6 +20,7 @@ from kvchaos_blend.loading import choose_device, choose_dtype, load
 from kvchaos_blend.model import CausalModel
 from kvchaos_blend.plan import Policy
 from kvchaos_blend.pool import DEFAULT_BLOCK_TOKENS, KVPool
+from kvchaos_blend.scatter import HostMemory
 from kvchaos_blend.verify import Verifier
 from kvchaos_blend.worker import Worker
 
@@ -131,6 +132,7 @@ def _worker(arguments: Namespace, client: L2Client) -> Worker:
         store=L2Store(client),
         key_space=key_space,
         verifier=Verifier(model, arguments.chunk_tokens),
+        host_memory=HostMemory(pinned=device.type == "cuda"),
         clock=time.perf_counter,
     )
 

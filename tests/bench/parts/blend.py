@@ -27,6 +27,7 @@ from kvchaos_blend.pool import KVPool
 from kvchaos_blend.prefill import store_prompt
 from kvchaos_blend.recover import RecoverRequest, recover
 from kvchaos_blend.report import RecoveryReport
+from kvchaos_blend.scatter import HostMemory
 from kvchaos_blend.verify import Verifier
 from kvchaos_blend.worker import Worker
 from tests.bench.results import Results, Row
@@ -169,6 +170,7 @@ def _stage(tokens: int) -> Iterator[tuple[Worker, ControlClient]]:
                 store=L2Store(client),
                 key_space=key_space,
                 verifier=Verifier(model, _CHUNK_TOKENS),
+                host_memory=HostMemory(pinned=False),
                 clock=time.perf_counter,
             ),
             control,

@@ -117,31 +117,39 @@ def test_a_chunk_that_was_never_stored_is_recomputed(store: MemoryStore, worker:
     assert report.plan.kept_chunks == (0, 1, 2, 4)
 
 
-def test_all_gaps_are_computed_in_one_pass(store: MemoryStore, worker: Worker) -> None:
+def test_all_gaps_are_computed_in_one_pass_while_the_tail_loads(store: MemoryStore, worker: Worker) -> None:
+    lose(worker, store, 1, 2)
+    gaps_are_computed = threading.Event()
+    store.hold = lambda position: None if position == 0 else wait_for(gaps_are_computed)
+    passes: list[int] = []
+
+    def watch(event: Event) -> None:
+        if isinstance(event, LayerStarted) and event.layer == 0:
+            passes.append(event.tokens)
+        if isinstance(event, LayerStarted) and event.layer == event.layers - 1:
+            gaps_are_computed.set()
+
+    report = recover(worker, RecoverRequest(PROMPT, SEGMENTED), watch)
+    assert report.plan.kept_chunks == (0, 3, 4)
+    assert passes == [2 * CHUNK_TOKENS, 7]
+
+
+def test_what_comes_before_a_pass_would_be_over_is_waited_for_and_saves_that_pass(
+    store: MemoryStore, worker: Worker
+) -> None:
     lose(worker, store, 1, 3)
+    worker.model.shortest_pass_s = 30.0
     passes = [
         event.tokens for event in events_of(worker) if isinstance(event, LayerStarted) and event.layer == 0
     ]
-    assert passes == [2 * CHUNK_TOKENS, 7]
+    assert passes == [2 * CHUNK_TOKENS + 7]
+    assert verified(worker).plan.kept_chunks == (0, 2, 4)
 
 
 def events_of(worker: Worker, policy: Policy = SEGMENTED) -> list[Event]:
     events: list[Event] = []
     recover(worker, RecoverRequest(PROMPT, policy), events.append)
     return events
-
-
-def test_the_tail_loads_while_the_gap_is_computed(store: MemoryStore, worker: Worker) -> None:
-    lose(worker, store, 1)
-    gap_is_computed = threading.Event()
-    store.hold = lambda position: None if position < 2 else wait_for(gap_is_computed)
-
-    def watch(event: Event) -> None:
-        if isinstance(event, LayerStarted) and event.layer == event.layers - 1:
-            gap_is_computed.set()
-
-    report = recover(worker, RecoverRequest(PROMPT, SEGMENTED), watch)
-    assert report.plan.kept_chunks == (0, 2, 3, 4)
 
 
 def wait_for(event: threading.Event) -> None:
@@ -353,6 +361,23 @@ def test_an_unexpected_error_gives_the_locks_back(store: MemoryStore, worker: Wo
         recover(worker, RecoverRequest(PROMPT, SEGMENTED), fail)
     store.wait_until_idle()
     assert not store.locked
+
+
+def test_host_memory_is_kept_unless_a_load_may_still_write_there(store: MemoryStore, worker: Worker) -> None:
+    recover(worker, RecoverRequest(PROMPT, SEGMENTED))
+    kept = worker.host_memory.take(1)
+    assert kept.numel() == 5 * worker.pool.geometry.object_bytes(CHUNK_TOKENS, ranks=1)
+    cancel, hang = CancelToken(), threading.Event()
+    store.hold = lambda _: wait_for(hang)
+
+    def watch(event: Event) -> None:
+        if event == PhaseStarted(Phase.LOAD):
+            threading.Timer(0.05, cancel.cancel, ["gave up"]).start()
+
+    with pytest.raises(Cancelled):
+        recover(worker, RecoverRequest(PROMPT, SEGMENTED), watch, cancel)
+    assert worker.host_memory.take(1).numel() == 1
+    hang.set()
 
 
 def test_a_prompt_shorter_than_a_chunk_needs_no_store(store: MemoryStore, worker: Worker) -> None:

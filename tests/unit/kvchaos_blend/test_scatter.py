@@ -7,8 +7,8 @@ import torch
 
 from kvchaos_blend.geometry import KVGeometry
 from kvchaos_blend.plan import Run
-from kvchaos_blend.pool import KVPool
-from kvchaos_blend.scatter import Staging, gather, scatter
+from kvchaos_blend.pool import BlockTable, KVPool
+from kvchaos_blend.scatter import HostMemory, Staging, gather, scatter
 
 LAYERS, HEADS, HEAD_DIM, TOKENS = 3, 4, 8, 5
 
@@ -19,12 +19,14 @@ def geometry(dtype: torch.dtype = torch.float32) -> KVGeometry:
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("ranks", [1, 2, 4])
-def test_what_is_scattered_comes_back(ranks: int, dtype: torch.dtype) -> None:
+@pytest.mark.parametrize("blocks", [[2, 3, 4, 5], [6, 1, 3, 2]], ids=["in a row", "scattered"])
+def test_what_is_scattered_comes_back(blocks: list[int], ranks: int, dtype: torch.dtype) -> None:
     pool = KVPool(geometry(dtype), 32, torch.device("cpu"), block_tokens=4)
     objects = torch.randn(ranks, *geometry(dtype).object_shape(TOKENS, ranks)).to(dtype)
-    with pool.lend(6), pool.lend(20) as table:
-        scatter(pool, table, Run(7, 12), objects)
-        assert torch.equal(gather(pool, table, Run(7, 12), ranks), objects)
+    table = BlockTable(blocks, 4, torch.device("cpu"))
+    scatter(pool, table, Run(7, 12), objects)
+    assert torch.equal(gather(pool, table, Run(7, 12), ranks), objects)
+    assert int(pool.pages.count_nonzero()) == int(objects.count_nonzero())
 
 
 def test_an_object_is_k_then_v_by_layer_token_head() -> None:
@@ -48,7 +50,9 @@ def test_a_rank_holds_its_own_heads() -> None:
 
 
 def test_buffers_are_the_staging_memory() -> None:
-    staging = Staging(geometry(torch.bfloat16), chunks=2, chunk_tokens=TOKENS, ranks=2)
+    staging = Staging(
+        geometry(torch.bfloat16), chunks=2, chunk_tokens=TOKENS, ranks=2, host=HostMemory(pinned=False)
+    )
     buffers = staging.buffers(rank=1)
     assert [buffer.nbytes for buffer in buffers] == [geometry(torch.bfloat16).object_bytes(TOKENS, 2)] * 2
     staging.objects.zero_()
@@ -59,9 +63,29 @@ def test_buffers_are_the_staging_memory() -> None:
 
 @pytest.mark.parametrize("poison", [float("nan"), float("inf"), float("-inf")])
 def test_a_chunk_that_is_not_finite_is_seen(poison: float) -> None:
-    staging = Staging(geometry(), chunks=2, chunk_tokens=TOKENS, ranks=2)
+    staging = Staging(geometry(), chunks=2, chunk_tokens=TOKENS, ranks=2, host=HostMemory(pinned=False))
     staging.objects.zero_()
     assert staging.is_finite(0)
     staging.objects[1, 1, 1, 2, 3, 4] = poison
     assert staging.is_finite(0)
     assert not staging.is_finite(1)
+
+
+def test_memory_is_kept_for_the_next_who_needs_it() -> None:
+    host = HostMemory(pinned=False)
+    first = Staging(geometry(), chunks=3, chunk_tokens=TOKENS, ranks=2, host=host)
+    place = first.objects.data_ptr()
+    first.give_back()
+    second = Staging(geometry(torch.bfloat16), chunks=2, chunk_tokens=TOKENS, ranks=1, host=host)
+    assert second.objects.data_ptr() == place
+    third = Staging(geometry(), chunks=3, chunk_tokens=TOKENS, ranks=2, host=host)
+    assert third.objects.data_ptr() != place
+
+
+def test_memory_that_is_too_small_is_let_go() -> None:
+    host = HostMemory(pinned=False)
+    host.give_back(host.take(10))
+    assert host.take(20).numel() == 20
+    host.give_back(host.take(30))
+    host.give_back(host.take(5))
+    assert host.take(30).numel() == 30

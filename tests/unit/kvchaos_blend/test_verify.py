@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -26,6 +26,7 @@ from kvchaos_blend.verify import layer_errors
 
 PROMPT = prompt(7 * CHUNK_TOKENS + 6)
 """With the tokens made, it leaves some slots of its last block unused."""
+LAST_CHUNK_END = 7 * CHUNK_TOKENS
 LOST = (1, 2, 4)
 
 
@@ -64,26 +65,19 @@ class RopeOffByOne(CausalModel):
     def _forward(
         self, tokens: torch.Tensor, positions: torch.Tensor, kv_pass: Any, want_logits: bool
     ) -> torch.Tensor | None:
-        return super()._forward(tokens, positions if want_logits else positions + 1, kv_pass, want_logits)
+        shifted = torch.where(positions < LAST_CHUNK_END, positions + 1, positions)
+        return super()._forward(tokens, shifted, kv_pass, want_logits)
 
 
 class ZeroFilledGap(CausalModel):
     """Gaps are filled with zeros instead of being computed."""
 
-    def compute(
-        self,
-        token_ids: Sequence[int],
-        runs: Sequence[Run],
-        pool: KVPool,
-        table: BlockTable,
-        checkpoint: Callable[[int], None] = lambda _: None,
-        want_logits: bool = False,
-    ) -> torch.Tensor | None:
-        if want_logits or runs[0].start == 0:
-            return super().compute(token_ids, runs, pool, table, checkpoint, want_logits)
+    def compute(self, token_ids: Any, runs: Any, pool: KVPool, table: BlockTable, *rest: Any) -> Any:
+        logits = super().compute(token_ids, runs, pool, table, *rest)
         for run in runs:
-            pool.slots[:, :, table.slots[run.start : run.end]] = 0.0
-        return None
+            if 0 < run.start < LAST_CHUNK_END:
+                pool.slots[:, :, table.slots[run.start : run.end]] = 0.0
+        return logits
 
 
 class StrayWrite(CausalModel):
