@@ -80,11 +80,7 @@ def scatter(pool: KVPool, table: BlockTable, run: Run, chunk_objects: torch.Tens
     geometry = pool.geometry
     by_head = chunk_objects.unflatten(-1, (-1, geometry.head_dim))
     whole = by_head.permute(2, 1, 3, 0, 4, 5).flatten(3, 4)
-    fresh = whole.to(pool.device, non_blocking=True)
-    if table.first_slot is not None:
-        pool.slots.narrow(2, table.first_slot + run.start, run.tokens).copy_(fresh)
-    else:
-        pool.slots.index_copy_(2, table.slots[run.start : run.end], fresh)
+    pool.slots.index_copy_(2, table.slots[run.start : run.end], whole.to(pool.device, non_blocking=True))
 
 
 def gather(pool: KVPool, table: BlockTable, run: Run, ranks: int) -> torch.Tensor:
