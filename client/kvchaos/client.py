@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import logging
 import random
 import threading
@@ -43,6 +44,8 @@ logger = logging.getLogger(__name__)
 
 MAX_CLIENT_NAME_CHARS = 200
 DEFAULT_TIMEOUT_S = 10.0
+EXIT_TIMEOUT_S = 2.0
+"""How long the end of the interpreter waits for a client that nobody closed."""
 
 T = TypeVar("T")
 
@@ -55,7 +58,9 @@ class L2Client:
     arguments are wrong raises ValueError instead, before anything has happened. While the daemon cannot be
     reached, calls fail at once and the client goes on trying to connect.
 
-    A client belongs to the process that made it; in a fork of it, every call fails.
+    A client belongs to the process that made it; in a fork of it, every call fails. One that is still open
+    when the interpreter ends is closed then: a thread inside gRPC that outlives the interpreter aborts the
+    process.
 
     Args:
         target: ``unix:/PATH`` or ``HOST:PORT`` of the daemon's cache listener.
@@ -112,6 +117,7 @@ class L2Client:
             chance=chance or random.Random(),  # noqa: S311 (jitter, not a secret)
             clock=clock,
         )
+        atexit.register(self.close, EXIT_TIMEOUT_S)
 
     @property
     def connected(self) -> bool:
@@ -283,8 +289,12 @@ class L2Client:
     def close(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """Ends the session. Calls under way fail, and their buffers are left alone. Idempotent.
 
-        Waits up to ``timeout_s`` for reads and writes that the operating system has begun.
+        Waits up to ``timeout_s`` for reads and writes that the operating system has begun. In a fork of its
+        process, does nothing.
         """
+        atexit.unregister(self.close)
+        if self._keeper.is_of_another_process:
+            return
         self._closing.set()
         self._keeper.close(timeout_s)
         if not self._workers.close(timeout_s):

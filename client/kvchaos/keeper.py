@@ -99,13 +99,18 @@ class SessionKeeper:
         """How often opening one has been tried so far."""
         return self._attempts
 
+    @property
+    def is_of_another_process(self) -> bool:
+        """Whether this process is a fork of the one that made the keeper, and lacks its thread."""
+        return os.getpid() != self._pid
+
     def require(self) -> Session:
         """The open session.
 
         Raises:
             SidecarUnavailable: there is none, or this process is a fork of the one that opened it.
         """
-        if os.getpid() != self._pid:
+        if self.is_of_another_process:
             raise SidecarUnavailable(
                 f"this client belongs to process {self._pid}; a forked process makes its own"
             )
@@ -120,9 +125,7 @@ class SessionKeeper:
         return self.session is not None
 
     def close(self, timeout_s: float) -> None:
-        """Ends the session and the thread. Idempotent. In a forked process, does nothing."""
-        if os.getpid() != self._pid:
-            return
+        """Ends the session and the thread. Idempotent."""
         self._closing.set()
         with self._lock:
             session, channel = self._session, self._channel

@@ -402,10 +402,13 @@ print("the end is near", flush=True)
         timeout=100,
         check=False,
     )
-    sidecar.kill()
     assert "the end is near" in run.stdout
     assert run.returncode == 0, run.stderr[-3000:]
     assert "Traceback" not in run.stderr
+    if state == "connected":
+        goodbyes = sidecar.metrics().value("kvchaos_sessions_ended_total", reason="closed")
+        assert goodbyes == 1, "it left without a word, with its threads still inside gRPC"
+    sidecar.kill()
 
 
 def test_it_works_beside_an_asyncio_grpc_server(sidecar: SidecarProcess) -> None:
