@@ -6,6 +6,7 @@ hang. In memory (tmpfs) none can, and a small batch is done before a thread has 
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -32,6 +33,9 @@ from kvchaos_sidecar.backends.object_files import ObjectFiles
 _THREADS = 4
 _SMALL_BATCH = 64
 """Keys whose calls in memory take less than a millisecond."""
+
+_KEEP_NAMES_S = 30.0
+"""How long a listing may pause before the next page costs another reading of the directory."""
 
 _T = TypeVar("_T")
 
@@ -70,6 +74,7 @@ class FsBackend(Backend):
         self._accounting = Accounting()
         self._blocking = BlockingCalls(_THREADS, "kvchaos-fs")
         self._opened: ObjectFiles | None = None
+        self._forgetting: asyncio.TimerHandle | None = None
 
     @property
     def _files(self) -> ObjectFiles:
@@ -87,6 +92,7 @@ class FsBackend(Backend):
             ) from error
 
     async def close(self) -> None:
+        self._forget_names_after(None)
         self._blocking.close()
 
     async def probe(self) -> None:
@@ -122,7 +128,9 @@ class FsBackend(Backend):
         after = cursor.encode(errors="replace")
         if cursor and from_file_name(after) is None:
             raise ValueError(f"cursor {cursor!r} is not one that a listing returned; start with an empty one")
-        return await self._blocking.run(partial(self._list, model_name, page_size, after))
+        page = await self._blocking.run(partial(self._list, model_name, page_size, after))
+        self._forget_names_after(_KEEP_NAMES_S if page.next_cursor else 0.0)
+        return page
 
     async def usage(self) -> Usage:
         return self._accounting.usage()
@@ -167,6 +175,14 @@ class FsBackend(Backend):
         if not isinstance(freed, Result):
             self._accounting.deleted(key.cache_salt, freed)
         return freed
+
+    def _forget_names_after(self, delay_s: float | None) -> None:
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+            self._forgetting = None
+        if delay_s is not None:
+            loop = asyncio.get_running_loop()
+            self._forgetting = loop.call_later(delay_s, self._files.names.forget)
 
     def _list(self, model_name: str, page_size: int, after: bytes) -> KeyPage:
         entries = (entry for entry in self._files.entries(after) if model_name in ("", entry[1].model_name))

@@ -16,6 +16,7 @@ from contextlib import suppress
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
 from kvchaos_sidecar.backends.atomic_files import AtomicFiles, PendingFile
+from kvchaos_sidecar.backends.directory_names import DirectoryNames
 from kvchaos_sidecar.backends.file_systems import is_in_memory
 from kvchaos_sidecar.backends.filenames import from_file_name, to_file_name
 
@@ -39,6 +40,7 @@ class ObjectFiles:
 
     Attributes:
         in_memory: whether its calls never wait for a device.
+        names: what is in the directory, objects and other things.
     """
 
     def __init__(self, directory: str) -> None:
@@ -54,6 +56,7 @@ class ObjectFiles:
         with suppress(FileExistsError):
             os.mkdir(temporary, 0o700)
         self.in_memory = is_in_memory(directory)
+        self.names = DirectoryNames(self._directory)
         # In memory, setting room aside is most of the work of writing (docs/performance.md); the writer does
         # it, and is the one to hear when there is none left.
         self._atomic = AtomicFiles(self._directory, temporary, reserve=not self.in_memory)
@@ -125,7 +128,7 @@ class ObjectFiles:
 
     def entries(self, after: bytes) -> Iterator[tuple[bytes, ObjectKey, int]]:
         """File name, key and size in bytes of every object whose name follows ``after``, in name order."""
-        for name in sorted(name for name in os.listdir(self._directory) if name > after):
+        for name in self.names.after(after):
             key = from_file_name(name)
             size = None if key is None else _size(self._directory + name)
             if key is not None and size is not None:

@@ -11,6 +11,7 @@ import pytest
 
 from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.backends.contract import BackendError, WriteLease
+from kvchaos_sidecar.backends.filenames import to_file_name
 from kvchaos_sidecar.backends.fs import FsBackend
 
 KEY = ObjectKey(b"\x01\x02", "a/model", 1)
@@ -119,5 +120,28 @@ def test_a_temporary_file_of_lmcache_is_not_an_object(tmp_path: Path) -> None:
         (tmp_path / "a-SEP-model@0x00000001@0@0102.tmp").write_bytes(b"half")
         assert await backend.contains([KEY]) == [False]
         assert (await backend.list_keys("", 10, "")).entries == []
+
+    run(tmp_path, scenario)
+
+
+def test_names_are_kept_only_while_pages_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kvchaos_sidecar.backends.fs._KEEP_NAMES_S", 0.1)
+    for number in range(3):
+        name = to_file_name(ObjectKey(bytes([number]), "model", 1))
+        assert name is not None
+        (tmp_path / os.fsdecode(name)).write_bytes(b"bytes")
+
+    async def scenario(backend: FsBackend) -> None:
+        names = backend._files.names
+        first = await backend.list_keys("", 2, "")
+        assert names.are_kept
+        await backend.list_keys("", 2, first.next_cursor)
+        await asyncio.sleep(0.05)
+        assert not names.are_kept, "the last page ends the listing"
+        await backend.list_keys("", 2, "")
+        await asyncio.sleep(0.3)
+        assert not names.are_kept, "a listing that was given up is forgotten"
 
     run(tmp_path, scenario)
