@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from transformers import AttentionInterface
 
-from kvchaos_blend.attention.contract import LayerPages, PagedAttention
+from kvchaos_blend.attention.contract import Heads, LayerPages, PagedAttention
 from kvchaos_blend.errors import ModelError
 from kvchaos_blend.exactness import ModelTraits
 from kvchaos_blend.geometry import KVGeometry
@@ -167,6 +167,13 @@ class CausalModel:
         return logits[0, -1].float()
 
 
+def heads_of(config: Any) -> Heads:
+    """The attention heads of a model, by its configuration; one where the architecture has none."""
+    query = int(getattr(config, "num_attention_heads", None) or 1)
+    kv = int(getattr(config, "num_key_value_heads", None) or query)
+    return Heads(query, kv, int(getattr(config, "head_dim", None) or config.hidden_size // query))
+
+
 def _traits(hf_model: Any) -> ModelTraits:
     config = hf_model.config
     architecture = str(config.model_type)
@@ -195,9 +202,5 @@ def _rope_fixed_up_to(config: Any) -> int | None:
 def _geometry(config: Any, dtype: torch.dtype, traits: ModelTraits) -> KVGeometry:
     if traits.recurrent:
         return KVGeometry(layers=0, kv_heads=0, head_dim=0, dtype=dtype)
-    return KVGeometry(
-        layers=int(config.num_hidden_layers),
-        kv_heads=int(config.num_key_value_heads),
-        head_dim=int(getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads),
-        dtype=dtype,
-    )
+    heads = heads_of(config)
+    return KVGeometry(int(config.num_hidden_layers), heads.kv, heads.dim, dtype)

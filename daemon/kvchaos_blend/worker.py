@@ -28,6 +28,8 @@ class Worker:
     verifier: Verifier
     host_memory: HostMemory
     clock: Clock
+    attention_reason: str = ""
+    """Why the model computes with its attention implementation; for status."""
 
     def check_prompt(self, token_ids: Sequence[int], new_tokens: int) -> None:
         """Raises PromptError, naming the fix, when the prompt cannot be used."""

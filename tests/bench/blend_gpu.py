@@ -24,12 +24,12 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from kvchaos.results import Result
 from kvchaos_blend.attention.choose import NAMES, choose_attention
-from kvchaos_blend.attention.contract import LayerPages, PagedAttention
+from kvchaos_blend.attention.contract import Heads, LayerPages, PagedAttention
 from kvchaos_blend.chunks import KeySpace, chunk_hashes
 from kvchaos_blend.geometry import DTYPES, KVGeometry
 from kvchaos_blend.loading import LoadedModel, choose_device
 from kvchaos_blend.memory_store import MemoryStore
-from kvchaos_blend.model import CausalModel
+from kvchaos_blend.model import CausalModel, heads_of
 from kvchaos_blend.plan import Policy, Run
 from kvchaos_blend.pool import KVPool
 from kvchaos_blend.prefill import store_prompt
@@ -61,6 +61,7 @@ SHAPES = {
 }
 CASES = {"one in the middle": (256, "one in the middle"), "10 % at random": (128, "10 % at random")}
 """Name: tokens in a chunk, and which chunks are missing."""
+_HEADS = Heads(query=8, kv=2, dim=128)
 ATTENTION_TOLERANCE = {torch.float32: 1e-4, torch.bfloat16: 3e-2, torch.float16: 5e-3}
 
 
@@ -76,9 +77,10 @@ def main(words: Sequence[str] | None = None) -> int:
         "dtype": options.dtype,
         "attention_error": attention_errors(device, dtype),
     }
-    attention = choose_attention(options.attention, device, dtype)
-    document["attention"] = attention.name
     loaded = build(options.shape, options.tokens, device, dtype)
+    heads = heads_of(loaded.hf_model.config)
+    attention, document["attention_reason"] = choose_attention(options.attention, heads, device, dtype)
+    document["attention"] = attention.name
     document["cases"] = {
         name: measure(loaded, attention, options, chunk_tokens, gap)
         for name, (chunk_tokens, gap) in CASES.items()
@@ -92,14 +94,16 @@ def attention_errors(device: torch.device, dtype: torch.dtype) -> dict[str, floa
     errors: dict[str, float | str] = {}
     for name in NAMES[1:]:
         try:
-            errors[name] = _attention_error(choose_attention(name, device, dtype), device, dtype)
+            attention, _ = choose_attention(name, _HEADS, device, dtype)
+            errors[name] = _attention_error(attention, device, dtype)
         except ValueError as error:
             errors[name] = str(error)
     return errors
 
 
 def _attention_error(attention: PagedAttention, device: torch.device, dtype: torch.dtype) -> float:
-    heads, kv_heads, head_dim, tokens = 8, 2, 128, 1000
+    heads, kv_heads, head_dim = _HEADS
+    tokens = 1000
     runs = [Run(256, 512), Run(700, 701), Run(900, 1000)]
     generator = torch.Generator(device).manual_seed(0)
     pool = KVPool(KVGeometry(1, kv_heads, head_dim, dtype), tokens + 200, device)

@@ -122,6 +122,7 @@ def make_worker(
         verifier=Verifier(causal, chunk_tokens),
         host_memory=HostMemory(pinned=False),
         clock=time.perf_counter,
+        attention_reason="the test wants it",
     )
 
 

@@ -255,7 +255,7 @@ class BlendStatusRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class BlendStatusResponse(_message.Message):
-    __slots__ = ("worker_version", "started_at", "model", "architecture", "geometry", "device", "attention", "max_positions", "key_model_name", "chunk_tokens", "ranks", "default_policy", "pool_blocks", "pool_free_blocks", "block_tokens", "running", "store_connected", "store_detail")
+    __slots__ = ("worker_version", "started_at", "model", "architecture", "geometry", "device", "attention", "max_positions", "key_model_name", "chunk_tokens", "ranks", "default_policy", "pool_blocks", "pool_free_blocks", "block_tokens", "running", "store_connected", "store_detail", "attention_reason")
     WORKER_VERSION_FIELD_NUMBER: _ClassVar[int]
     STARTED_AT_FIELD_NUMBER: _ClassVar[int]
     MODEL_FIELD_NUMBER: _ClassVar[int]
@@ -274,6 +274,7 @@ class BlendStatusResponse(_message.Message):
     RUNNING_FIELD_NUMBER: _ClassVar[int]
     STORE_CONNECTED_FIELD_NUMBER: _ClassVar[int]
     STORE_DETAIL_FIELD_NUMBER: _ClassVar[int]
+    ATTENTION_REASON_FIELD_NUMBER: _ClassVar[int]
     worker_version: str
     started_at: _timestamp_pb2.Timestamp
     model: str
@@ -292,4 +293,5 @@ class BlendStatusResponse(_message.Message):
     running: int
     store_connected: bool
     store_detail: str
-    def __init__(self, worker_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., model: _Optional[str] = ..., architecture: _Optional[str] = ..., geometry: _Optional[str] = ..., device: _Optional[str] = ..., attention: _Optional[str] = ..., max_positions: _Optional[int] = ..., key_model_name: _Optional[str] = ..., chunk_tokens: _Optional[int] = ..., ranks: _Optional[int] = ..., default_policy: _Optional[_Union[RecoveryPolicy, str]] = ..., pool_blocks: _Optional[int] = ..., pool_free_blocks: _Optional[int] = ..., block_tokens: _Optional[int] = ..., running: _Optional[int] = ..., store_connected: bool = ..., store_detail: _Optional[str] = ...) -> None: ...
+    attention_reason: str
+    def __init__(self, worker_version: _Optional[str] = ..., started_at: _Optional[_Union[datetime.datetime, _timestamp_pb2.Timestamp, _Mapping]] = ..., model: _Optional[str] = ..., architecture: _Optional[str] = ..., geometry: _Optional[str] = ..., device: _Optional[str] = ..., attention: _Optional[str] = ..., max_positions: _Optional[int] = ..., key_model_name: _Optional[str] = ..., chunk_tokens: _Optional[int] = ..., ranks: _Optional[int] = ..., default_policy: _Optional[_Union[RecoveryPolicy, str]] = ..., pool_blocks: _Optional[int] = ..., pool_free_blocks: _Optional[int] = ..., block_tokens: _Optional[int] = ..., running: _Optional[int] = ..., store_connected: bool = ..., store_detail: _Optional[str] = ..., attention_reason: _Optional[str] = ...) -> None: ...

@@ -20,6 +20,14 @@ class LayerPages(NamedTuple):
     """[blocks, block_tokens, kv_heads, head_dim]."""
 
 
+class Heads(NamedTuple):
+    """The heads of a model's attention layers."""
+
+    query: int
+    kv: int
+    dim: int
+
+
 class PagedAttention(Protocol):
     """Causal attention of a request's runs over its pages.
 

@@ -33,7 +33,12 @@ class Flex:
 
     @classmethod
     def compiled(cls) -> Flex:
-        """Compiled on first use, which takes a compiler and some seconds."""
+        """Compiled on first use, which takes a compiler and some seconds. For a GPU.
+
+        On the CPU, torch 2.13's template inserts the sizes of its blocks by replacing symbol names in the
+        text of the kernel, so that ``ks1`` is also replaced within ``ks18``. Symbols are numbered by a hash,
+        and therefore some kernels compile and others do not.
+        """
         return cls(torch.compile(flex_attention, dynamic=True))
 
     def prepare(self, runs: Sequence[Run], table: BlockTable) -> _Prepared:

@@ -17,7 +17,7 @@ from kvchaos_blend.attention.choose import NAMES, choose_attention
 from kvchaos_blend.chunks import DEFAULT_CHUNK_TOKENS, KeySpace
 from kvchaos_blend.l2 import L2Store
 from kvchaos_blend.loading import choose_device, choose_dtype, load
-from kvchaos_blend.model import CausalModel
+from kvchaos_blend.model import CausalModel, heads_of
 from kvchaos_blend.plan import Policy
 from kvchaos_blend.pool import DEFAULT_BLOCK_TOKENS, KVPool
 from kvchaos_blend.scatter import HostMemory
@@ -123,8 +123,11 @@ def _worker(arguments: Namespace, client: L2Client) -> Worker:
         arguments.model_name or arguments.model, arguments.chunk_tokens, arguments.cache_salt, arguments.ranks
     )
     device, dtype = choose_device(arguments.device), choose_dtype(arguments.dtype)
-    attention = choose_attention(arguments.attention, device, dtype)
-    model = CausalModel(load(arguments.model, dtype, device, arguments.allow_download), attention)
+    loaded = load(arguments.model, dtype, device, arguments.allow_download)
+    attention, attention_reason = choose_attention(
+        arguments.attention, heads_of(loaded.hf_model.config), device, dtype
+    )
+    model = CausalModel(loaded, attention)
     model.geometry.heads_per_rank(arguments.ranks)
     return Worker(
         model=model,
@@ -134,6 +137,7 @@ def _worker(arguments: Namespace, client: L2Client) -> Worker:
         verifier=Verifier(model, arguments.chunk_tokens),
         host_memory=HostMemory(pinned=device.type == "cuda"),
         clock=time.perf_counter,
+        attention_reason=attention_reason,
     )
 
 

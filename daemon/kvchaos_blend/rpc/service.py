@@ -120,6 +120,7 @@ class BlendService(BlendServicer):
             geometry=worker.pool.geometry.describe(),
             device=str(worker.model.device),
             attention=worker.model.attention.name,
+            attention_reason=worker.attention_reason,
             max_positions=worker.model.max_positions,
             key_model_name=worker.key_space.model_name,
             chunk_tokens=worker.key_space.chunk_tokens,

@@ -140,6 +140,7 @@ def test_status_says_what_runs_here(served: Served) -> None:
     assert status.architecture == "llama"
     assert status.geometry == "3 layers, 2 KV heads of 8, float32"
     assert (status.attention, status.device) == ("sdpa", "cpu")
+    assert status.attention_reason == "the test wants it"
     assert (status.pool_blocks, status.pool_free_blocks, status.block_tokens) == (256, 256, 4)
     assert status.started_at.ToDatetime(UTC) == datetime(2030, 1, 2, tzinfo=UTC)
     assert (status.store_connected, status.store_detail) == (True, "in memory")
