@@ -10,6 +10,8 @@ import pytest
 import yaml
 from cloudcoil.models.prometheus_operator import v1 as operator
 
+from kvchaos_blend.main import build_parser
+from kvchaos_blend.plan import Policy
 from kvchaos_sidecar.config.schema import Document
 from tests.deploy.helm import CHART, HelmFailed, helm, of_kind, render
 
@@ -56,7 +58,7 @@ def test_no_container_runs_as_root_or_writes_its_image(values: tuple[Path, ...])
 def test_the_sidecar_is_native_and_every_container_is_probed_and_bounded(values: tuple[Path, ...]) -> None:
     containers = _containers(render(values))
 
-    assert [container["name"] for container in containers] == ["sidecar", "lmcache"]
+    assert [container["name"] for container in containers][:2] == ["sidecar", "lmcache"]
     assert containers[0]["restartPolicy"] == "Always"
     for container in containers:
         assert {"startupProbe", "readinessProbe", "livenessProbe"} <= container.keys()
@@ -74,15 +76,66 @@ def test_every_mount_has_its_volume(values: tuple[Path, ...]) -> None:
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if name != "secret-values"])
 def test_the_sidecar_accepts_the_configuration(name: str) -> None:
-    (document,) = (
-        Document.model_validate(yaml.safe_load(manifest["data"]["kvchaos.yaml"]))
-        for manifest in of_kind(render(VARIANTS[name]), "ConfigMap")
-        if "kvchaos.yaml" in manifest["data"]
-    )
+    (document,) = _documents(render(VARIANTS[name]))
+    _, *clients = _containers(render(VARIANTS[name]))
+    assert list(document.handoff.allow_uids) == [one["securityContext"]["runAsUser"] for one in clients]
 
-    (user,) = document.handoff.allow_uids
-    (cache_server,) = (one for one in _containers(render(VARIANTS[name])) if one["name"] == "lmcache")
-    assert cache_server["securityContext"]["runAsUser"] == user
+
+def test_there_is_a_blend_worker_only_when_asked_for() -> None:
+    _, lmcache, *others = _containers(render())
+    assert (lmcache["name"], others) == ("lmcache", [])
+
+
+def test_the_blend_worker_understands_its_arguments_and_is_scraped() -> None:
+    manifests = render(VARIANTS["blend-values"])
+    (worker,) = (one for one in _containers(manifests) if one["name"] == "blend")
+
+    arguments = build_parser().parse_args(worker["args"])
+    assert (arguments.model, arguments.model_name) == ("/models/llama", "meta-llama/Llama-3.1-8B")
+    assert arguments.policy is Policy.SEGMENTED_PREFIX
+    (mount,) = (
+        mount
+        for mount in worker["volumeMounts"]
+        if arguments.target.startswith(f"unix:{mount['mountPath']}/")
+    )
+    assert mount == {"name": "cache-socket", "mountPath": "/run/kvchaos", "readOnly": True}
+    (monitor,) = of_kind(manifests, "PodMonitor")
+    scraped = {
+        endpoint["port"]: endpoint["relabelings"][-1]["replacement"]
+        for endpoint in monitor["spec"]["podMetricsEndpoints"]
+    }
+    assert scraped == {"metrics": "kvchaos-sidecar", "blend-metrics": "kvchaos-blend"}
+    (port,) = worker["ports"]
+    assert port == {"name": "blend-metrics", "containerPort": int(arguments.http.rpartition(":")[2])}
+    (policy,) = of_kind(manifests, "NetworkPolicy")
+    assert {"port": "blend-metrics", "protocol": "TCP"} in policy["spec"]["ingress"][1]["ports"]
+
+
+def test_the_blend_worker_and_the_cache_server_may_be_one_user() -> None:
+    (document,) = _documents(render(settings=("blend.enabled=true",)))
+    assert list(document.handoff.allow_uids) == [10002]
+
+
+def test_the_model_in_the_image_is_the_one_that_compose_uses() -> None:
+    compose = yaml.safe_load((CHART.parents[2] / "docker-compose.yml").read_text())["services"]["blend"][
+        "command"
+    ]
+    (worker,) = (
+        one for one in _containers(render(settings=("blend.enabled=true",))) if one["name"] == "blend"
+    )
+    (model,) = (word for word in compose if word.startswith("--model="))
+    assert model.replace("${KVCHAOS_BLEND_MODEL:-", "").rstrip("}") in worker["args"]
+
+
+def test_rules_are_in_the_configuration_and_a_change_of_them_restarts_no_pod() -> None:
+    (document,) = _documents(render(VARIANTS["rules-values"]))
+    assert [rule.name for rule in document.rules] == ["shaky", "slow"]
+    assert document.safety.cap.share_of_keys == 0.5
+
+    with_rules = render(VARIANTS["rules-values"])
+    without = render(VARIANTS["rules-values"], ("config.rules=[]",))
+    unsafe = render(VARIANTS["rules-values"], ("config.safety={}", "config.safety.cap=null"))
+    assert _checksum(without) == _checksum(with_rules) != _checksum(unsafe)
 
 
 def test_the_configuration_is_mounted_as_a_directory_so_that_it_is_updated() -> None:
@@ -167,6 +220,15 @@ def _pod(manifests: list[dict[str, Any]]) -> dict[str, Any]:
 def _containers(manifests: list[dict[str, Any]]) -> list[dict[str, Any]]:
     pod = _pod(manifests)
     return [*pod["initContainers"], *pod["containers"]]
+
+
+def _documents(manifests: list[dict[str, Any]]) -> list[Document]:
+    """The sidecar's configuration, as the sidecar reads it."""
+    return [
+        Document.model_validate(yaml.safe_load(manifest["data"]["kvchaos.yaml"]))
+        for manifest in of_kind(manifests, "ConfigMap")
+        if "kvchaos.yaml" in manifest["data"]
+    ]
 
 
 def _checksum(manifests: list[dict[str, Any]]) -> str:

@@ -35,9 +35,21 @@ listen:
   tls: {certificate: /etc/kvchaos-tls/tls.crt, key: /etc/kvchaos-tls/tls.key}
   token_file: /etc/kvchaos-token/token
   {{- end }}
-handoff: {allow_uids: [{{ .Values.cacheServer.runAsUser | int64 }}]}
+handoff:
+  allow_uids:
+    - {{ .Values.cacheServer.runAsUser | int64 }}
+    {{- if and .Values.blend.enabled (ne (int64 .Values.blend.runAsUser) (int64 .Values.cacheServer.runAsUser)) }}
+    - {{ .Values.blend.runAsUser | int64 }}
+    {{- end }}
 backend:
   {{- .Values.config.backend | default (dict "type" "redis" "host" "redis") | toYaml | nindent 2 }}
+{{- with .Values.config.environment }}
+environment: {{ . | quote }}
+{{- end }}
+{{- with .Values.config.safety }}
+safety:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- with .Values.config.limits }}
 limits:
   {{- toYaml . | nindent 2 }}

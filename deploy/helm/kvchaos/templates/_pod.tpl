@@ -118,6 +118,49 @@ spec:
         {{- if not .Values.cacheServer.hostIPC }}
         - {name: shm, mountPath: /dev/shm}
         {{- end }}
+    {{- if .Values.blend.enabled }}
+    - name: blend
+      image: {{ .Values.blend.image }}
+      imagePullPolicy: {{ .Values.blend.pullPolicy }}
+      args:
+        - serve
+        - --http=0.0.0.0:{{ .Values.blend.metricsPort }}
+        - --listen=unix:/tmp/blend.sock
+        - --target=unix:/run/kvchaos/cache.sock
+        - --model={{ .Values.blend.model }}
+        - --model-name={{ .Values.blend.modelName }}
+        {{- if .Values.blend.segmentedPrefix }}
+        - --enable-segmented-prefix
+        {{- end }}
+        {{- with .Values.blend.extraArgs }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      ports:
+        - {name: blend-metrics, containerPort: {{ .Values.blend.metricsPort }}}
+      startupProbe:
+        httpGet: {path: /metrics, port: blend-metrics}
+        periodSeconds: 5
+        failureThreshold: 60
+      readinessProbe:
+        httpGet: {path: /metrics, port: blend-metrics}
+        periodSeconds: 5
+      livenessProbe:
+        httpGet: {path: /metrics, port: blend-metrics}
+        periodSeconds: 10
+        failureThreshold: 3
+      securityContext:
+        runAsUser: {{ .Values.blend.runAsUser | int64 }}
+        runAsGroup: {{ .Values.sidecar.runAsGroup | int64 }}
+        {{- include "kvchaos.hardened" . | nindent 8 }}
+      resources:
+        {{- toYaml .Values.blend.resources | nindent 8 }}
+      volumeMounts:
+        - {name: cache-socket, mountPath: /run/kvchaos, readOnly: true}
+        - {name: blend-tmp, mountPath: /tmp}
+        {{- with .Values.blend.volumeMounts }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    {{- end }}
   volumes:
     - name: cache-socket
       emptyDir: {medium: Memory, sizeLimit: 1Mi}
@@ -142,6 +185,13 @@ spec:
       secret: {secretName: {{ required "control.tlsSecret is needed when control.expose is true" .Values.control.tlsSecret }}}
     - name: token
       secret: {secretName: {{ required "control.tokenSecret is needed when control.expose is true" .Values.control.tokenSecret }}}
+    {{- end }}
+    {{- if .Values.blend.enabled }}
+    - name: blend-tmp
+      emptyDir: {}
+    {{- with .Values.blend.volumes }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
     {{- end }}
     {{- with .Values.sidecar.volumes }}
     {{- toYaml . | nindent 4 }}
