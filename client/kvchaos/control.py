@@ -111,6 +111,10 @@ class ControlClient:
         """Ends a halt."""
         return self._change(self._stub.Resume, control_pb2.ResumeRequest())
 
+    def undo(self, change: int) -> control_pb2.ChangeResponse:
+        """Takes back a change, by its number, if nothing was changed since; RequestRefused otherwise."""
+        return self._change(self._stub.Undo, control_pb2.UndoRequest(change=change))
+
     def list_rules(self) -> control_pb2.ListRulesResponse:
         """Every rule but fault_inject, in the order in which they apply, disabled ones too."""
         response: control_pb2.ListRulesResponse = self._call(

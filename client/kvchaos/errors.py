@@ -9,7 +9,8 @@ KVChaosError
 │   ├── SessionEnded         it does not know the session (any more)
 │   ├── RequestRefused       it refused the request as wrong
 │   ├── OperationUnsupported its backend cannot do this
-│   └── PermissionDenied     it asks for a token or another user
+│   ├── PermissionDenied     it asks for a token or another user
+│   └── VersionMismatch      it speaks another version of the protocol
 ├── HandoffRefused           descriptor passing was refused; inline transport remains
 └── ReplayFailed             a command under recorded faults did not do what was expected
 """
@@ -69,6 +70,10 @@ class OperationUnsupported(SidecarError):
 
 class PermissionDenied(SidecarError):
     """The daemon asks for a token or for another user."""
+
+
+class VersionMismatch(SidecarError):
+    """The daemon speaks another version of the protocol; the message names both and the fix."""
 
 
 class HandoffRefused(KVChaosError):

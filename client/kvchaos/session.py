@@ -15,8 +15,16 @@ import grpc
 from kvchaos import __version__
 from kvchaos.answers import Outcome, finished
 from kvchaos.channel import bearer, status_error, translate
-from kvchaos.errors import DeadlineExceeded, HandoffRefused, SidecarError, SidecarUnavailable
+from kvchaos.errors import (
+    DeadlineExceeded,
+    HandoffRefused,
+    OperationUnsupported,
+    SidecarError,
+    SidecarUnavailable,
+    VersionMismatch,
+)
 from kvchaos.handoff import HandoffConnection, connect_handoff
+from kvchaos.protocol import PROTOCOL_VERSION, mismatch
 from kvchaos.reports import FaultsInForce, read_faults
 from kvchaos.v1 import cache_pb2
 from kvchaos.v1.cache_pb2_grpc import L2CacheStub
@@ -164,9 +172,14 @@ def open_session(
     """
     stub = L2CacheStub(channel)
     metadata = bearer(token)
-    request = cache_pb2.OpenSessionRequest(client_name=client_name, client_version=__version__)
+    request = cache_pb2.OpenSessionRequest(
+        client_name=client_name, client_version=__version__, protocol_version=PROTOCOL_VERSION
+    )
     stream = stub.OpenSession(request, metadata=metadata)
     opened = _first_event(stream, timeout_s)
+    reason = mismatch(__version__, PROTOCOL_VERSION, opened.daemon_version, opened.protocol_version)
+    if reason:
+        raise VersionMismatch(reason)
     if not opened.session_id:
         raise SidecarError("the daemon opened a session without an id")
     connection, reason = _handoff(opened, use_handoff, timeout_s)
@@ -205,10 +218,23 @@ def _first_event(stream: Iterator[cache_pb2.SessionEvent], timeout_s: float) -> 
     except grpc.RpcError as error:
         if late.is_set():
             raise DeadlineExceeded(f"no answer within {timeout_s:g} s") from error
-        raise translate(error) from error
+        raise _refusal(error) from error
     finally:
         timer.cancel()
     return event.opened
+
+
+def _refusal(error: grpc.RpcError) -> SidecarError:
+    """What a daemon that opens no session says."""
+    refusal = translate(error)
+    if isinstance(error, grpc.Call) and error.code() is grpc.StatusCode.FAILED_PRECONDITION:
+        return VersionMismatch(str(refusal))
+    if isinstance(refusal, OperationUnsupported):
+        return VersionMismatch(
+            f"what answers does not know kvchaos.v1.L2Cache, which kvchaos {__version__} speaks; give the "
+            "address of a sidecar's cache listener (not the control listener), of the same version"
+        )
+    return refusal
 
 
 def _handoff(opened: cache_pb2.SessionOpened, wanted: bool, timeout_s: float) -> tuple[Any | None, str]:

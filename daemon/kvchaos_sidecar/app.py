@@ -93,7 +93,9 @@ class Sidecar:
         self._sessions = SessionRegistry(
             clock,
             SessionLimits(
-                document.limits.lock_ttl.total_seconds(), document.limits.grant_ttl.total_seconds()
+                document.limits.lock_ttl.total_seconds(),
+                document.limits.grant_ttl.total_seconds(),
+                document.limits.session_grants,
             ),
             document.limits.max_sessions,
             self._metrics,

@@ -6,6 +6,8 @@ DaemonError
 ├── UnknownTicket        the request was never granted, has ended or has expired
 ├── TicketInUse          the request id is taken, or its bytes are still moving
 ├── TooManySessions      limits.max_sessions is reached
+├── TooManyGrants        limits.session_grants is reached
+├── VersionMismatch      the client speaks another version of the protocol
 ├── HandoffUnavailable   the session has no handoff connection
 ├── NoConfigFile         there is no configuration file to reload
 ├── Draining             the daemon is about to end
@@ -40,6 +42,14 @@ class TicketInUse(DaemonError):
 
 class TooManySessions(DaemonError):
     """``limits.max_sessions`` is reached."""
+
+
+class TooManyGrants(DaemonError):
+    """``limits.session_grants`` is reached."""
+
+
+class VersionMismatch(DaemonError):
+    """The client speaks another version of the protocol."""
 
 
 class HandoffUnavailable(DaemonError):

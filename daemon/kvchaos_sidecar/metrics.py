@@ -15,6 +15,7 @@ from prometheus_client import (
 )
 
 from kvchaos.results import Result
+from kvchaos_sidecar.outcome import Outcome
 from kvchaos_sidecar.rule_series import RuleSeries
 from kvchaos_sidecar.rules.governor import FaultSnapshot
 from kvchaos_sidecar.rules.verdict import Verdict
@@ -36,6 +37,8 @@ REQUEST_OPERATIONS = (
     "usage",
     "status",
 )
+TIMED_OPERATIONS = tuple(operation for operation in REQUEST_OPERATIONS if operation != "open_session")
+"""Those that end by themselves."""
 TRANSPORTS = ("handoff", "inline")
 DROP_REASONS = ("rate", "index", "tail_ratio")
 FAILURES = (
@@ -77,8 +80,8 @@ class Metrics:
         )
         self._durations = Histogram(
             "kvchaos_request_duration_seconds",
-            "Time from the first to the last byte of a call, without open_session.",
-            ["op"],
+            "Time from the first to the last byte of a call, without open_session, by how it came out.",
+            ["op", "outcome"],
             buckets=_DURATION_BUCKETS_S,
             registry=registry,
         )
@@ -108,7 +111,11 @@ class Metrics:
         )
         for operation in REQUEST_OPERATIONS:
             self._requests.labels(operation, "ok")
-            self._durations.labels(operation)
+        self._durations_of = {
+            (operation, outcome): self._durations.labels(operation, outcome)
+            for operation in TIMED_OPERATIONS
+            for outcome in Outcome
+        }
         for operation in KEY_OPERATIONS:
             for result in Result:
                 self._keys.labels(operation, result.label)
@@ -203,9 +210,9 @@ class Metrics:
         """So many events were not recorded."""
         self._recording_lost.inc(events)
 
-    def took(self, operation: str, seconds: float) -> None:
+    def took(self, operation: str, outcome: Outcome, seconds: float) -> None:
         """One call took so long."""
-        self._durations.labels(operation).observe(seconds)
+        self._durations_of[operation, outcome].observe(seconds)
 
     def load_batch(self, keys: int) -> None:
         """A load of so many keys came in."""
@@ -216,11 +223,13 @@ class Metrics:
         for result, count in Tally(results).items():
             self._keys.labels(operation, result.label).inc(count)
 
-    def backend_failed(self, answers: Iterable[object]) -> None:
-        """What the backend answered for the keys of one batch; its failures are counted."""
-        for answer, count in Tally(answer for answer in answers if answer in FAILURES).items():
+    def backend_failed(self, answers: Iterable[object]) -> bool:
+        """Counts the failures in what the backend answered for the keys of one batch. True when there are."""
+        failures = Tally(answer for answer in answers if answer in FAILURES)
+        for answer, count in failures.items():
             if isinstance(answer, Result):
                 self._backend_errors.labels(self._backend, answer.label).inc(count)
+        return bool(failures)
 
     def moved(self, operation: str, transport: str, size_bytes: int, failed: int = 0) -> None:
         """So many bytes of objects arrived; so many objects did not."""

@@ -16,6 +16,7 @@ from typing import Protocol, TypeVar
 
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
+from kvchaos_sidecar import outcome
 from kvchaos_sidecar.altered import copy_head
 from kvchaos_sidecar.backends.contract import Backend, BackendError, KeyPage, ReadLease, Usage, WriteLease
 from kvchaos_sidecar.backends.slabs import SlabPool
@@ -258,7 +259,8 @@ class DataPlane:
         finally:
             self._backend.discard([grants[position] for position in agreed])  # those that are left
             note.close()
-        self._metrics.backend_failed(ticket.failures.values())
+        if self._metrics.backend_failed(ticket.failures.values()):
+            outcome.note_failure()
         self._count_stored(ticket, list(grants.values()), ordered)
         return ordered
 
@@ -328,6 +330,8 @@ class DataPlane:
         batch = JudgedBatch(call, strikes, generation, SessionWorld(self._store, session), give_back)
         if verdict is not None:
             self._count_verdict(call, verdict)
+        if strikes:
+            outcome.note_fault()
         for strike in strikes:
             strike.began(len(strike.positions))
         try:
@@ -368,6 +372,7 @@ class DataPlane:
             answers = await self._ask(ordered, lambda: self._backend.publish(ordered, list(agreed.values())))
             return dict(zip(agreed, answers, strict=True))
         call, strikes = ticket.judged
+        outcome.note_fault()
         batch: JudgedBatch[WriteLease] = JudgedBatch(
             call, strikes, 0, SessionWorld(self._store, session), self._backend.discard
         )
@@ -426,12 +431,14 @@ class DataPlane:
         try:
             answers = await call()
         except BackendError as error:
+            outcome.note_failure()
             self._warn_once(str(error))
             failures = [error.result] * len(items)
             self._metrics.backend_failed(failures)
             return failures
         self._last_error = ""
-        self._metrics.backend_failed(answers)
+        if self._metrics.backend_failed(answers):
+            outcome.note_failure()
         return answers
 
     def _warn_once(self, message: str) -> None:

@@ -17,9 +17,10 @@ def summed(function: str, metric: str, *conditions: str, by: str = "", window: s
     return f"sum{grouping} ({function}({series(metric, *conditions)}[{window}]))"
 
 
-def quantile(share: float, histogram: str, *conditions: str) -> str:
-    """A quantile of a histogram over the chosen instances."""
-    buckets = summed("rate", f"{histogram}_bucket", *conditions, by="le")
+def quantile(share: float, histogram: str, *conditions: str, by: str = "") -> str:
+    """A quantile of a histogram over the chosen instances, one series for each value of the label ``by``."""
+    grouping = f"le, {by}" if by else "le"
+    buckets = summed("rate", f"{histogram}_bucket", *conditions, by=grouping)
     return f"histogram_quantile({share}, {buckets})"
 
 

@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import grpc
 
 from kvchaos.packet_calls import FIELDS
+from kvchaos.protocol import PROTOCOL_VERSION
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc, handoff_pb2
 
 Answer = Callable[[Any, Any], Any]
@@ -55,7 +56,8 @@ class ScriptedDaemon(cache_pb2_grpc.L2CacheServicer):
         events: queue.Queue[cache_pb2.SessionEvent | None] = queue.Queue()
         self._events.append(events)
         self.sessions.append(f"session-{len(self.sessions) + 1}")
-        opened = cache_pb2.SessionOpened(session_id=self.sessions[-1], backend="scripted", **self._opened)
+        facts = {"backend": "scripted", "protocol_version": PROTOCOL_VERSION, **self._opened}
+        opened = cache_pb2.SessionOpened(session_id=self.sessions[-1], **facts)
         if self._handoff_path:
             opened.handoff.socket_path = self._handoff_path
             opened.handoff.token = b"token"

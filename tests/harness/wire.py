@@ -12,6 +12,7 @@ from typing import Self
 import grpc
 
 from kvchaos.keys import ObjectKey, encode_keys
+from kvchaos.protocol import PROTOCOL_VERSION
 from kvchaos.results import Result
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc, common_pb2, handoff_pb2
 
@@ -93,7 +94,7 @@ class WireSession:
         self.channel = grpc.insecure_channel(target, options)
         self.stub = cache_pb2_grpc.L2CacheStub(self.channel)
         metadata = (("authorization", f"Bearer {token}"),) if token else ()
-        request = cache_pb2.OpenSessionRequest(client_name=client_name)
+        request = cache_pb2.OpenSessionRequest(client_name=client_name, protocol_version=PROTOCOL_VERSION)
         self.stream = self.stub.OpenSession(request, metadata=metadata, wait_for_ready=True)
         self.opened = next(self.stream).opened
         self.id = self.opened.session_id

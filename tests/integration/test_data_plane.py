@@ -7,8 +7,18 @@ import grpc
 import pytest
 from tests.harness.sidecar import SidecarProcess
 from tests.harness.waiting import eventually
-from tests.harness.wire import HANDOFF, INLINE, TIMEOUT_S, WireSession, make_keys, pieces_of, results_of
+from tests.harness.wire import (
+    HANDOFF,
+    INLINE,
+    TIMEOUT_S,
+    WireSession,
+    close_all,
+    make_keys,
+    pieces_of,
+    results_of,
+)
 
+from kvchaos.control import ControlClient
 from kvchaos.keys import MAX_BATCH_KEYS, ObjectKey, encode_keys
 from kvchaos.results import Result
 from kvchaos.v1 import cache_pb2, common_pb2
@@ -268,3 +278,62 @@ def test_a_handoff_load_is_counted_when_the_client_reports(
     assert metrics.value("kvchaos_bytes_total", op="load", transport="handoff") == 20
     assert metrics.value("kvchaos_bytes_total", op="store", transport="handoff") == 30
     assert metrics.value("kvchaos_transfer_failures_total", op="load", transport="handoff") == 1
+
+
+def durations(sidecar: SidecarProcess, operation: str) -> dict[str, float]:
+    """How many calls there were, by how they came out."""
+    name, metrics = "kvchaos_request_duration_seconds_count", sidecar.metrics()
+    return {
+        outcome: metrics.value(name, op=operation, outcome=outcome)
+        for outcome in ("served", "faulted", "failed")
+    }
+
+
+def test_the_time_of_a_load_is_counted_by_how_it_came_out(sidecar: SidecarProcess, store_path: Path) -> None:
+    keys = make_keys(3)
+    with WireSession(sidecar.cache_target) as session, ControlClient(sidecar.control_target) as control:
+        session.store_objects(keys, [bytes(10)] * 3)
+        session.load_objects([*keys, *make_keys(1, prefix=b"none")], 10, 1)
+        assert durations(sidecar, "load") == {"served": 1, "faulted": 0, "failed": 0}
+
+        control.set_faults(gap_indices=[1])
+        session.load_objects(keys, 10, 2)
+        assert durations(sidecar, "load") == {"served": 1, "faulted": 1, "failed": 0}
+        session.load_objects(keys[:1], 10, 3)  # the rule looks and does not strike
+        assert durations(sidecar, "load") == {"served": 2, "faulted": 1, "failed": 0}
+
+        control.halt()
+        store_path.rename(store_path.with_name("moved"))
+        store_path.touch()  # a file where the directory was: ENOTDIR
+        assert results_of(session.load(keys, 10, 4, INLINE)) == [Result.IO_ERROR] * 3
+        assert durations(sidecar, "load") == {"served": 2, "faulted": 1, "failed": 1}
+
+        with pytest.raises(grpc.RpcError):
+            session.load(keys, 10, 5)  # there is no handoff connection
+        assert durations(sidecar, "load") == {"served": 2, "faulted": 1, "failed": 2}
+        assert durations(sidecar, "lookup") == {"served": 0, "faulted": 0, "failed": 0}
+
+
+def test_a_session_holds_only_so_many_grants(store_path: Path) -> None:
+    keys = make_keys(5)
+    limits = {"session_grants": 4}
+    with (
+        SidecarProcess({"type": "fs", "base_path": str(store_path)}, limits=limits) as sidecar,
+        WireSession(sidecar.cache_target).connect_handoff() as session,
+        WireSession(sidecar.cache_target) as other,
+    ):
+        session.store_objects(keys[:4], [bytes(10)] * 4)
+        session.load(keys[:3], 10, 1)
+        with pytest.raises(grpc.RpcError) as refused:
+            session.prepare(keys[3:], 10, 2)
+        assert refusal(refused.value) == (
+            grpc.StatusCode.RESOURCE_EXHAUSTED,
+            "this session holds 3 grants and asks for 2 more; limits.session_grants is 4: release what has "
+            "been loaded, or raise it",
+        )
+        assert len(other.load_objects(keys[:4], 10)) == 4
+        assert session.handoff is not None
+        close_all(session.handoff.receive_all(3))
+        session.handoff.release(1)
+        eventually(lambda: session.status().grants == 0)
+        assert len(session.load_objects(keys[:4], 10, 3)) == 4

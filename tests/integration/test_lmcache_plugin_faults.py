@@ -17,6 +17,7 @@ from pathlib import Path
 import grpc
 import pytest
 from lmcache.v1.distributed.l2_adapters.base import L2AdapterInterface
+from tests.harness import other_version
 from tests.harness.lmcache import plugin_spec
 from tests.harness.plugin import (
     Driver,
@@ -26,6 +27,7 @@ from tests.harness.plugin import (
     make_keys,
     make_objects,
 )
+from tests.harness.processes import ManagedProcess
 from tests.harness.scripted_daemon import ScriptedDaemon
 from tests.harness.sidecar import SidecarProcess
 from tests.harness.waiting import eventually
@@ -130,6 +132,25 @@ def test_a_sidecar_that_dies_and_comes_back_is_told_once_each_way(
         assert driver.adapter.report_status()["reconnects"] == life + 1
     kinds = ["ACTIVE" if "ACTIVE" in warning else "gone" for warning in warnings]
     assert kinds == ["ACTIVE", "gone", "ACTIVE", "gone", "ACTIVE"]
+
+
+def test_a_sidecar_of_another_version_is_named_and_used_when_it_is_replaced(
+    connect: Connect, warnings: list[str], store_path: Path
+) -> None:
+    with SidecarProcess({"type": "fs", "base_path": str(store_path)}) as sidecar:
+        sidecar.stop()
+        command = [sys.executable, "-m", other_version.__name__, str(sidecar.directory), "7", "9.9.9"]
+        with ManagedProcess(command, sidecar.directory / "other.log") as other:
+            other.wait_until(lambda: other_version.SERVING in other.log(), 30.0, "the other version")
+            driver = connect(sidecar.cache_target, timeout_s=60.0)
+            for _ in range(3):
+                everything_misses(driver)
+            assert len(warnings) == 1
+            assert "the sidecar is kvchaos 9.9.9 with protocol version 7" in warnings[0]
+            assert not healthy(driver)
+        sidecar.restart()
+        eventually(lambda: healthy(driver))
+        everything_works(driver)
 
 
 @pytest.mark.parametrize("handoff", [True, False])

@@ -16,6 +16,7 @@ from tests.harness.wire import INLINE, WireSession, make_keys, results_of
 from kvchaos.control import ControlClient
 from kvchaos.errors import RequestRefused
 from kvchaos.keys import encode_keys
+from kvchaos.protocol import PROTOCOL_VERSION
 from kvchaos.results import Result
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc
 
@@ -136,7 +137,7 @@ def test_a_connection_that_is_silent_is_let_go_by_halt(
     control.add_rules("{name: silence, match: {op: connect}, fault: never_complete}")
     channel = grpc.insecure_channel(daemon.cache_target)
     stream = cache_pb2_grpc.L2CacheStub(channel).OpenSession(
-        cache_pb2.OpenSessionRequest(client_name="waiting")
+        cache_pb2.OpenSessionRequest(client_name="waiting", protocol_version=PROTOCOL_VERSION)
     )
     eventually(lambda: held(daemon) == 1, "the held connection")
     control.halt()

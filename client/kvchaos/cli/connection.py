@@ -24,10 +24,29 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
         help=f"control address, unix:/PATH or HOST:PORT (default: ${TARGET_VARIABLE}, else {DEFAULT_TARGET})",
     )
     group.add_argument(
+        "--targets",
+        default=SUPPRESS,
+        metavar="FILE|LIST",
+        help="many sidecars at once: a file with [NAME] ADDRESS lines, addresses with commas between them, "
+        "dns:HOST:PORT or k8s:[NAMESPACE/]SELECTOR",
+    )
+    group.add_argument(
+        "--all-or-nothing",
+        action="store_true",
+        default=SUPPRESS,
+        help="with --targets: change nothing unless all answer; take back what was changed when one fails",
+    )
+    group.add_argument(
         "--token-file", default=SUPPRESS, metavar="FILE", help="file with the listener's token"
     )
     group.add_argument(
         "--ca", default=SUPPRESS, metavar="FILE", help="use TLS and trust the authorities in FILE"
+    )
+    group.add_argument(
+        "--server-name",
+        default=SUPPRESS,
+        metavar="NAME",
+        help="with --ca: the name that the certificate carries, when that is not the host of the address",
     )
     group.add_argument(
         "--timeout",
@@ -50,7 +69,7 @@ def connect(arguments: Namespace) -> ControlClient:
     return ControlClient(
         target_of(arguments),
         token=_read_token(Path(token_file)) if token_file else "",
-        tls=TlsSettings(ca_file=ca_file) if ca_file else None,
+        tls=TlsSettings(ca_file, getattr(arguments, "server_name", "")) if ca_file else None,
         timeout_s=getattr(arguments, "timeout", 10.0),
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from kvchaos import __version__
 from kvchaos.errors import (
     DeadlineExceeded,
     KVChaosError,
+    OperationUnsupported,
     PermissionDenied,
     SidecarUnavailable,
 )
@@ -22,4 +24,9 @@ def explained(error: KVChaosError, target: str) -> str:
         return f"the daemon at {target} did not answer in time; try again, or wait longer with --timeout"
     if isinstance(error, PermissionDenied):
         return f"the daemon at {target} refused: {error}; give the file with its token with --token-file"
+    if isinstance(error, OperationUnsupported):
+        return (
+            f"what answers at {target} does not know this call of kvchaos {__version__}; give the control "
+            "address of a sidecar of the same version"
+        )
     return f"the daemon at {target} refused: {error}" if error.__cause__ else str(error)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import IO
 
 from kvchaos import __version__
+from kvchaos.cli import fleet
 from kvchaos.cli.command import Command
 from kvchaos.cli.commands import (
     catalogue,
@@ -63,7 +64,12 @@ def main(words: Sequence[str], stdout: IO[str], stderr: IO[str]) -> int:
     """Runs one command line and returns its exit code."""
     arguments = build_parser().parse_args(words)
     try:
-        arguments.command.run(arguments, Output(stdout, getattr(arguments, "json", False)))
+        output = Output(stdout, getattr(arguments, "json", False))
+        if hasattr(arguments, "targets"):
+            return FINE if fleet.run(arguments, output) else FAILED
+        if hasattr(arguments, "all_or_nothing"):
+            raise ConfigError(["--all-or-nothing goes with --targets"])
+        arguments.command.run(arguments, output)
     except KVChaosError as error:
         print(f"kvchaos: {explained(error, target_of(arguments))}", file=stderr)
         return BAD_INPUT if isinstance(error, ConfigError | InvalidKeyError | RequestRefused) else FAILED

@@ -8,12 +8,14 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class OpenSessionRequest(_message.Message):
-    __slots__ = ("client_name", "client_version")
+    __slots__ = ("client_name", "client_version", "protocol_version")
     CLIENT_NAME_FIELD_NUMBER: _ClassVar[int]
     CLIENT_VERSION_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     client_name: str
     client_version: str
-    def __init__(self, client_name: _Optional[str] = ..., client_version: _Optional[str] = ...) -> None: ...
+    protocol_version: int
+    def __init__(self, client_name: _Optional[str] = ..., client_version: _Optional[str] = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class SessionEvent(_message.Message):
     __slots__ = ("opened", "fault_inject")
@@ -24,7 +26,7 @@ class SessionEvent(_message.Message):
     def __init__(self, opened: _Optional[_Union[SessionOpened, _Mapping]] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ...) -> None: ...
 
 class SessionOpened(_message.Message):
-    __slots__ = ("session_id", "handoff", "backend", "capacity_bytes", "fault_inject", "daemon_version", "piece_size_bytes", "grant_ttl_s")
+    __slots__ = ("session_id", "handoff", "backend", "capacity_bytes", "fault_inject", "daemon_version", "piece_size_bytes", "grant_ttl_s", "protocol_version")
     SESSION_ID_FIELD_NUMBER: _ClassVar[int]
     HANDOFF_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
@@ -33,6 +35,7 @@ class SessionOpened(_message.Message):
     DAEMON_VERSION_FIELD_NUMBER: _ClassVar[int]
     PIECE_SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     GRANT_TTL_S_FIELD_NUMBER: _ClassVar[int]
+    PROTOCOL_VERSION_FIELD_NUMBER: _ClassVar[int]
     session_id: str
     handoff: HandoffOffer
     backend: str
@@ -41,7 +44,8 @@ class SessionOpened(_message.Message):
     daemon_version: str
     piece_size_bytes: int
     grant_ttl_s: float
-    def __init__(self, session_id: _Optional[str] = ..., handoff: _Optional[_Union[HandoffOffer, _Mapping]] = ..., backend: _Optional[str] = ..., capacity_bytes: _Optional[int] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., daemon_version: _Optional[str] = ..., piece_size_bytes: _Optional[int] = ..., grant_ttl_s: _Optional[float] = ...) -> None: ...
+    protocol_version: int
+    def __init__(self, session_id: _Optional[str] = ..., handoff: _Optional[_Union[HandoffOffer, _Mapping]] = ..., backend: _Optional[str] = ..., capacity_bytes: _Optional[int] = ..., fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., daemon_version: _Optional[str] = ..., piece_size_bytes: _Optional[int] = ..., grant_ttl_s: _Optional[float] = ..., protocol_version: _Optional[int] = ...) -> None: ...
 
 class HandoffOffer(_message.Message):
     __slots__ = ("socket_path", "token")

@@ -150,6 +150,7 @@ class L2CacheServicer(object):
         until SessionOpened.grant_ttl_s is over; a request that is granted nothing is over at once.
         FAILED_PRECONDITION: request_id is in use, or TRANSPORT_HANDOFF without a handoff connection.
         FAILED_PRECONDITION: the client gave the request up before it was granted.
+        RESOURCE_EXHAUSTED: with these keys the session would hold more grants than limits.session_grants.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')

@@ -213,15 +213,23 @@ class ResumeRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class UndoRequest(_message.Message):
+    __slots__ = ("change",)
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
+    change: int
+    def __init__(self, change: _Optional[int] = ...) -> None: ...
+
 class ChangeResponse(_message.Message):
-    __slots__ = ("fault_inject", "changed", "warnings")
+    __slots__ = ("fault_inject", "changed", "warnings", "change")
     FAULT_INJECT_FIELD_NUMBER: _ClassVar[int]
     CHANGED_FIELD_NUMBER: _ClassVar[int]
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
+    CHANGE_FIELD_NUMBER: _ClassVar[int]
     fault_inject: _common_pb2.FaultInject
     changed: bool
     warnings: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., changed: bool = ..., warnings: _Optional[_Iterable[str]] = ...) -> None: ...
+    change: int
+    def __init__(self, fault_inject: _Optional[_Union[_common_pb2.FaultInject, _Mapping]] = ..., changed: bool = ..., warnings: _Optional[_Iterable[str]] = ..., change: _Optional[int] = ...) -> None: ...
 
 class ExplainRequest(_message.Message):
     __slots__ = ("keys", "operation", "size_bytes", "client_name")

@@ -71,6 +71,11 @@ class ControlStub(object):
                 request_serializer=kvchaos_dot_v1_dot_control__pb2.ResumeRequest.SerializeToString,
                 response_deserializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
                 _registered_method=True)
+        self.Undo = channel.unary_unary(
+                '/kvchaos.v1.Control/Undo',
+                request_serializer=kvchaos_dot_v1_dot_control__pb2.UndoRequest.SerializeToString,
+                response_deserializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+                _registered_method=True)
         self.ListRules = channel.unary_unary(
                 '/kvchaos.v1.Control/ListRules',
                 request_serializer=kvchaos_dot_v1_dot_control__pb2.ListRulesRequest.SerializeToString,
@@ -162,6 +167,14 @@ class ControlServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Undo(self, request, context):
+        """Takes back a change that was made by any of the calls above but Reload, if it was the last one.
+        FAILED_PRECONDITION: something else has been changed since, or the change is not known.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
     def ListRules(self, request, context):
         """Every rule but fault_inject, in the order in which they apply, disabled ones too.
         """
@@ -247,6 +260,11 @@ def add_ControlServicer_to_server(servicer, server):
             'Resume': grpc.unary_unary_rpc_method_handler(
                     servicer.Resume,
                     request_deserializer=kvchaos_dot_v1_dot_control__pb2.ResumeRequest.FromString,
+                    response_serializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.SerializeToString,
+            ),
+            'Undo': grpc.unary_unary_rpc_method_handler(
+                    servicer.Undo,
+                    request_deserializer=kvchaos_dot_v1_dot_control__pb2.UndoRequest.FromString,
                     response_serializer=kvchaos_dot_v1_dot_control__pb2.ChangeResponse.SerializeToString,
             ),
             'ListRules': grpc.unary_unary_rpc_method_handler(
@@ -475,6 +493,33 @@ class Control(object):
             target,
             '/kvchaos.v1.Control/Resume',
             kvchaos_dot_v1_dot_control__pb2.ResumeRequest.SerializeToString,
+            kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Undo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/kvchaos.v1.Control/Undo',
+            kvchaos_dot_v1_dot_control__pb2.UndoRequest.SerializeToString,
             kvchaos_dot_v1_dot_control__pb2.ChangeResponse.FromString,
             options,
             channel_credentials,

@@ -182,6 +182,8 @@ class Limits(Part):
     """Memory for objects on their way between a client and a store that has no files."""
     max_sessions: Annotated[int, Between(1, 65536)] = 1024
     """Cache servers connected at the same time."""
+    session_grants: Annotated[int, Between(1, 1_000_000)] = 65_536
+    """Objects that one cache server may have been granted and not given back. What goes beyond is refused."""
 
 
 class Recording(Part):

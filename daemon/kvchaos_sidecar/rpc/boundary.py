@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import grpc
 
 from kvchaos.errors import InvalidKeyError
+from kvchaos_sidecar import outcome
 from kvchaos_sidecar.backends.contract import BackendError, ListingUnsupported
 from kvchaos_sidecar.clock import Clock
 from kvchaos_sidecar.errors import (
@@ -18,9 +19,11 @@ from kvchaos_sidecar.errors import (
     InjectedFailure,
     InvalidRequest,
     TicketInUse,
+    TooManyGrants,
     TooManySessions,
     UnknownSession,
     UnknownTicket,
+    VersionMismatch,
 )
 from kvchaos_sidecar.metrics import Metrics
 
@@ -39,6 +42,8 @@ STATUS_CODES: dict[type[Exception], grpc.StatusCode] = {
     TicketInUse: grpc.StatusCode.FAILED_PRECONDITION,
     HandoffUnavailable: grpc.StatusCode.FAILED_PRECONDITION,
     TooManySessions: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    TooManyGrants: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    VersionMismatch: grpc.StatusCode.FAILED_PRECONDITION,
     Draining: grpc.StatusCode.UNAVAILABLE,
     InjectedFailure: grpc.StatusCode.UNAVAILABLE,
     ListingUnsupported: grpc.StatusCode.UNIMPLEMENTED,
@@ -90,12 +95,13 @@ class Boundary:
     ) -> ResponseT:
         """One call that ends by itself, however it came. Raises Refused when it fails."""
         started = self._clock.monotonic()
+        outcome.begin()
         self.calls += 1
         try:
             return await self._run(operation, handle, argument)
         finally:
             self.calls -= 1
-            self._metrics.took(operation, self._clock.monotonic() - started)
+            self._metrics.took(operation, outcome.noted(), self._clock.monotonic() - started)
 
     async def session(
         self, context: Context, handle: Callable[[ArgumentT], Awaitable[None]], argument: ArgumentT
@@ -117,9 +123,11 @@ class Boundary:
                 raise Draining("the daemon is shutting down")
             response = await handle(argument)
         except asyncio.CancelledError:
+            outcome.note_failure()
             self._metrics.answered(operation, "cancelled")
             raise
         except Exception as error:
+            outcome.note_failure()
             code, message = status_of(error)
             self._metrics.answered(operation, code.name.lower())
             raise Refused(code, message) from error

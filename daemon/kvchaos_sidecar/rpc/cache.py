@@ -9,9 +9,16 @@ from functools import partial
 from typing import TypeVar
 
 from kvchaos.keys import MAX_BATCH_KEYS, decode_keys, encode_keys
+from kvchaos.protocol import PROTOCOL_VERSION, mismatch
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc, common_pb2
 from kvchaos_sidecar.backends.contract import Backend
-from kvchaos_sidecar.errors import Draining, HandoffUnavailable, InvalidRequest, UnknownSession
+from kvchaos_sidecar.errors import (
+    Draining,
+    HandoffUnavailable,
+    InvalidRequest,
+    UnknownSession,
+    VersionMismatch,
+)
 from kvchaos_sidecar.health import HealthMonitor
 from kvchaos_sidecar.plane import DataPlane, Judge
 from kvchaos_sidecar.rpc.boundary import Boundary, Context
@@ -152,6 +159,14 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         return await self._boundary.call("status", context, self._get_cache_status, request)
 
     async def _open_session(self, context: Context, request: cache_pb2.OpenSessionRequest) -> None:
+        reason = mismatch(
+            request.client_version,
+            request.protocol_version,
+            self._greeting.daemon_version,
+            PROTOCOL_VERSION,
+        )
+        if reason:
+            raise VersionMismatch(reason)
         session = self._sessions.open(request.client_name)
         try:
             await self._plane.connect(session)
@@ -172,6 +187,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
             daemon_version=self._greeting.daemon_version,
             piece_size_bytes=PIECE_SIZE_BYTES,
             grant_ttl_s=self._greeting.grant_ttl_s,
+            protocol_version=PROTOCOL_VERSION,
         )
 
     async def _tell_news(self, session: Session, context: Context) -> None:
@@ -208,7 +224,8 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         keys = decode_keys(request.keys)
         sizes = sizes_from_wire(request.size_bytes, len(keys))
         ticket = LoadTicket(request.request_id, _is_inline(session, request.transport))
-        with session.loads.opened(ticket):
+        session.require_room(len(keys))
+        with session.loads.opened(ticket, len(keys)):
             answer = await self._plane.load(session, ticket, keys, sizes)
             descriptors = _descriptors_to_send(ticket)
             require_read_only(descriptors)
@@ -252,7 +269,8 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         sizes = sizes_from_wire(request.size_bytes, len(keys))
         inline = _is_inline(session, request.transport)
         ticket = StoreTicket(request.request_id, inline, self._backend.discard)
-        with session.stores.opened(ticket):
+        session.require_room(len(keys))
+        with session.stores.opened(ticket, len(keys)):
             answer = await self._plane.prepare_store(session, ticket, keys, sizes)
             descriptors = _descriptors_to_send(ticket)
             response = cache_pb2.PrepareStoreResponse(

@@ -96,23 +96,11 @@ class ControlServicer(RulesControl):
         """Lays values over the file's."""
         if not any(request.HasField(name) for name in SETTABLE):
             await refuse(context, f"nothing to set; give at least one of {', '.join(SETTABLE)}")
-        try:
-            outcome = self._governor.set_faults(
-                rate=request.rate if request.HasField("rate") else None,
-                seed=request.seed if request.HasField("seed") else None,
-                gap_indices=request.gap_indices.values if request.HasField("gap_indices") else None,
-                gap_tail_ratios=request.gap_tail_ratios.values
-                if request.HasField("gap_tail_ratios")
-                else None,
-                time_to_live=time_to_live(request.HasField("time_to_live"), request.time_to_live),
-            )
-        except ConfigError as error:
-            await refuse(context, str(error))
-        return changed(self._governor, context, f"set {_one_line(request)}", outcome)
+        return await self._change(context, f"set {_one_line(request)}", lambda: self._set(request))
 
     async def Reset(self, request: control_pb2.ResetRequest, context: Context) -> control_pb2.ChangeResponse:
         """Drops the runtime values."""
-        return changed(self._governor, context, "reset", self._governor.reset())
+        return await self._change(context, "reset", self._governor.reset)
 
     async def Reload(
         self, request: control_pb2.ReloadRequest, context: Context
@@ -128,14 +116,27 @@ class ControlServicer(RulesControl):
 
     async def Halt(self, request: control_pb2.HaltRequest, context: Context) -> control_pb2.ChangeResponse:
         """Stops all injection."""
-        outcome = self._governor.halt(request.reason)
-        return changed(self._governor, context, f"halt {request.reason!r}", outcome)
+        return await self._change(
+            context, f"halt {request.reason!r}", lambda: self._governor.halt(request.reason)
+        )
 
     async def Resume(
         self, request: control_pb2.ResumeRequest, context: Context
     ) -> control_pb2.ChangeResponse:
         """Ends a halt."""
-        return changed(self._governor, context, "resume", self._governor.resume())
+        return await self._change(context, "resume", self._governor.resume)
+
+    async def Undo(self, request: control_pb2.UndoRequest, context: Context) -> control_pb2.ChangeResponse:
+        """Takes back the last change."""
+        before = self._past.before(request.change, self._governor.state())
+        if before is None:
+            await context.abort(
+                StatusCode.FAILED_PRECONDITION,
+                f"change {request.change} is not the last one here; see 'kvchaos get' and 'kvchaos rules'",
+            )
+        return await self._change(
+            context, f"undo change {request.change}", lambda: self._governor.restore(before)
+        )
 
     async def Explain(
         self, request: control_pb2.ExplainRequest, context: Context
@@ -173,6 +174,15 @@ class ControlServicer(RulesControl):
                 yield control_pb2.WatchDropsResponse(
                     event=event_to_wire(watched.event), missed=watched.missed
                 )
+
+    def _set(self, request: control_pb2.SetFaultsRequest) -> bool:
+        return self._governor.set_faults(
+            rate=request.rate if request.HasField("rate") else None,
+            seed=request.seed if request.HasField("seed") else None,
+            gap_indices=request.gap_indices.values if request.HasField("gap_indices") else None,
+            gap_tail_ratios=request.gap_tail_ratios.values if request.HasField("gap_tail_ratios") else None,
+            time_to_live=time_to_live(request.HasField("time_to_live"), request.time_to_live),
+        )
 
     async def _backend_status(self) -> control_pb2.BackendStatus:
         try:

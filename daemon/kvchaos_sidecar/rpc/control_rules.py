@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
+from datetime import timedelta
 from math import isinf
 
 from kvchaos.errors import ConfigError
@@ -16,6 +18,7 @@ from kvchaos_sidecar.rpc.boundary import Context
 from kvchaos_sidecar.rpc.control_answers import changed, refuse, time_to_live
 from kvchaos_sidecar.rpc.status import timestamp
 from kvchaos_sidecar.rules.governor import Governor
+from kvchaos_sidecar.rules.past import Past
 from kvchaos_sidecar.rules.rulebook import Listed
 
 SHOWN_AWAITED = 20
@@ -23,11 +26,12 @@ SHOWN_AWAITED = 20
 
 
 class RulesControl(control_pb2_grpc.ControlServicer):
-    """Lists and changes rules."""
+    """Lists and changes rules, and remembers the last change."""
 
     def __init__(self, governor: Governor, clock: Clock) -> None:
         self._governor = governor
         self._clock = clock
+        self._past = Past()
 
     async def ListRules(
         self, request: control_pb2.ListRulesRequest, context: Context
@@ -44,12 +48,14 @@ class RulesControl(control_pb2_grpc.ControlServicer):
         """Adds rules, all or none."""
         try:
             rules = (await asyncio.to_thread(parse_rules, request.yaml)).rules  # a replay's may be long
-            lasts = time_to_live(request.HasField("time_to_live"), request.time_to_live)
-            outcome = self._governor.add_rules(rules, lasts)
         except ConfigError as error:
             await refuse(context, str(error))
         names = ", ".join(rule.name for rule in rules)
-        response = changed(self._governor, context, f"add rules {names}", outcome)
+        response = await self._change(
+            context,
+            f"add rules {names}",
+            lambda: self._governor.add_rules(rules, _lasts(request)),
+        )
         response.warnings.extend(warnings_of(rules))
         return response
 
@@ -57,23 +63,34 @@ class RulesControl(control_pb2_grpc.ControlServicer):
         self, request: control_pb2.RemoveRuleRequest, context: Context
     ) -> control_pb2.ChangeResponse:
         """Removes a rule that was added."""
-        try:
-            outcome = self._governor.remove_rule(request.name)
-        except ConfigError as error:
-            await refuse(context, str(error))
-        return changed(self._governor, context, f"remove rule {request.name}", outcome)
+        return await self._change(
+            context, f"remove rule {request.name}", lambda: self._governor.remove_rule(request.name)
+        )
 
     async def SwitchRule(
         self, request: control_pb2.SwitchRuleRequest, context: Context
     ) -> control_pb2.ChangeResponse:
         """Enables or disables a rule."""
+        verb = "enable" if request.enabled else "disable"
+        return await self._change(
+            context,
+            f"{verb} rule {request.name}",
+            lambda: self._governor.switch_rule(request.name, request.enabled, _lasts(request)),
+        )
+
+    async def _change(
+        self, context: Context, what: str, make: Callable[[], bool]
+    ) -> control_pb2.ChangeResponse:
+        """Makes a change that can be taken back. ``make`` says whether it changed anything."""
+        before = self._governor.state()
         try:
-            lasts = time_to_live(request.HasField("time_to_live"), request.time_to_live)
-            outcome = self._governor.switch_rule(request.name, request.enabled, lasts)
+            outcome = make()
         except ConfigError as error:
             await refuse(context, str(error))
-        verb = "enable" if request.enabled else "disable"
-        return changed(self._governor, context, f"{verb} rule {request.name}", outcome)
+        response = changed(self._governor, context, what, outcome)
+        if outcome:
+            response.change = self._past.note(before, self._governor.state())
+        return response
 
     def _status(self, listed: Listed) -> control_pb2.RuleStatus:
         settings = listed.rule.model_dump(mode="json", by_alias=True, exclude_defaults=True)
@@ -94,6 +111,10 @@ class RulesControl(control_pb2_grpc.ControlServicer):
             remaining = listed.ends_at - self._clock.monotonic()
             status.expires_at.CopyFrom(timestamp(self._clock.time() + remaining))
         return status
+
+
+def _lasts(request: control_pb2.AddRulesRequest | control_pb2.SwitchRuleRequest) -> timedelta | None:
+    return time_to_live(request.HasField("time_to_live"), request.time_to_live)
 
 
 def _described(call: RecordedCall) -> str:

@@ -22,6 +22,7 @@ from kvchaos_sidecar.config.schema import Document, FaultInject
 from kvchaos_sidecar.faults.poison import Poison
 from kvchaos_sidecar.rules.call import Call
 from kvchaos_sidecar.rules.cap import Capper
+from kvchaos_sidecar.rules.past import RuntimeState
 from kvchaos_sidecar.rules.rulebook import Listed, Rulebook
 from kvchaos_sidecar.rules.ruleset import RuleSet, Slot
 from kvchaos_sidecar.rules.verdict import Hit, Verdict
@@ -254,6 +255,22 @@ class Governor:
         self._halt_reason = None
         self._notify()
         return True
+
+    def state(self) -> RuntimeState:
+        """What lies over the document now, for :meth:`restore`."""
+        return RuntimeState(self.runtime_values(), self._book.added, self._book.switched, self._halt_reason)
+
+    def restore(self, state: RuntimeState) -> bool:
+        """Puts back what lay over the document. What would have ended meanwhile ends at once. True when that
+        changed anything."""
+        before = self.state()
+        self._runtime = dict(state.values)
+        self._book.restore(state.added, state.switched)
+        self._halt_reason = state.halt_reason
+        if not self._replan() and before.halt_reason != state.halt_reason:
+            self._notify()
+        self.expire()
+        return self.state() != before
 
     def subscribe(self, callback: Callable[[FaultSnapshot], None]) -> Callable[[], None]:
         """Calls ``callback`` after every change of what is in force. Returns what ends the subscription."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import inf
@@ -57,6 +57,22 @@ class Rulebook:
         self._added: dict[str, Added] = {}
         self._switched: dict[str, Switched] = {}
         self._armed: dict[str, FieldRule] = {}
+
+    @property
+    def added(self) -> Mapping[str, Added]:
+        """The rules that were added at runtime, as they are now."""
+        return dict(self._added)
+
+    @property
+    def switched(self) -> Mapping[str, Switched]:
+        """The rules that were switched at runtime, as they are now."""
+        return dict(self._switched)
+
+    def restore(self, added: Mapping[str, Added], switched: Mapping[str, Switched]) -> None:
+        """Puts back what was changed at runtime. What has a name of the document's rules is left out."""
+        taken = {rule.name for rule in self._document}
+        self._added = {name: held for name, held in added.items() if name not in taken}
+        self._switched = {name: held for name, held in switched.items() if name in self._names()}
 
     def put_document(self, rules: Sequence[Rule]) -> None:
         """Replaces the document's rules. One that has the name of a rule added at runtime takes its place."""

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from kvchaos.keys import ObjectKey
 from kvchaos_sidecar.clock import Clock
+from kvchaos_sidecar.errors import TooManyGrants
 from kvchaos_sidecar.sessions.holds import Holds
 from kvchaos_sidecar.sessions.locks import LockTable
 from kvchaos_sidecar.sessions.tickets import LoadTicket, StoreTicket, TicketTable
@@ -53,6 +54,8 @@ class SessionLimits:
 
     lock_ttl_s: float
     grant_ttl_s: float
+    grants: int
+    """Leases that it may hold at the same time, loads and stores together."""
 
 
 class Session:
@@ -85,6 +88,7 @@ class Session:
         self.end_reason: EndReason | None = None
         self.number = 0
         self.calls = 0
+        self._max_grants = limits.grants
         self._news = asyncio.Event()
 
     @property
@@ -96,6 +100,15 @@ class Session:
     def grants(self) -> int:
         """Leases held."""
         return self.loads.grants + self.stores.grants
+
+    def require_room(self, keys: int) -> None:
+        """Raises TooManyGrants when leases on so many more keys would be more than it may hold."""
+        held = self.loads.claimed + self.stores.claimed
+        if held + keys > self._max_grants:
+            raise TooManyGrants(
+                f"this session holds {held} grants and asks for {keys} more; limits.session_grants is "
+                f"{self._max_grants}: release what has been loaded, or raise it"
+            )
 
     def attach(self, handoff: HandoffPeer, uid: int) -> None:
         """Gives the session its handoff connection."""

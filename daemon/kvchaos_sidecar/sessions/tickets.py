@@ -25,6 +25,7 @@ class Ticket(Generic[LeaseT]):
         request_id: chosen by the client, unique among its open tickets of one direction.
         inline: whether the daemon moves the bytes; else the client does, through descriptors.
         grants: lease of each granted position, in ascending order.
+        claimed: leases that it holds or, until it is granted, may get.
         deadline: reading of the clock at which it expires; infinite until granted.
         sequence: which call of its session asked for it.
     """
@@ -33,6 +34,7 @@ class Ticket(Generic[LeaseT]):
         self.request_id = request_id
         self.inline = inline
         self.grants: dict[int, LeaseT] = {}
+        self.claimed = 0
         self.deadline = math.inf
         self.sequence = 0
         self._give_back: Callable[[Sequence[LeaseT]], None] = give_back
@@ -54,6 +56,7 @@ class Ticket(Generic[LeaseT]):
             self._give_back(list(leases.values()))
             raise UnknownTicket(f"request {self.request_id} was given up before it was granted")
         self.grants = dict(leases)
+        self.claimed = len(leases)
 
     def require_open(self) -> None:
         """Raises UnknownTicket when the leases are gone."""
@@ -142,14 +145,21 @@ class TicketTable(Generic[TicketT]):
         """Leases held, over all tickets."""
         return sum(len(ticket.grants) for ticket in list(self._tickets.values()))
 
+    @property
+    def claimed(self) -> int:
+        """Leases held, and those that tickets still wait for."""
+        return sum(ticket.claimed for ticket in self._tickets.values())
+
     @contextmanager
-    def opened(self, ticket: TicketT) -> Iterator[None]:
-        """Enters a ticket while it is being granted. Ends it when that fails or nothing was granted.
+    def opened(self, ticket: TicketT, keys: int = 0) -> Iterator[None]:
+        """Enters a ticket while it is being granted leases on at most ``keys``. Ends it when that fails or
+        nothing was granted.
 
         Raises:
             TicketInUse: its request id is taken.
             UnknownSession: the session has ended.
         """
+        ticket.claimed = keys
         self._enter(ticket)
         try:
             yield

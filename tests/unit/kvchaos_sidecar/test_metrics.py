@@ -38,7 +38,7 @@ def governor(**fault_inject: object) -> Governor:
         ("kvchaos_rule_evaluated_total", {"rule": "fault_inject"}),
         ("kvchaos_rule_fired_total", {"rule": "fault_inject", "reason": "rate", "fault": "drop"}),
         ("kvchaos_drops_total", {"rule": "fault_inject", "reason": "tail_ratio"}),
-        ("kvchaos_request_duration_seconds_count", {"op": "lookup"}),
+        ("kvchaos_request_duration_seconds_count", {"op": "lookup", "outcome": "faulted"}),
         ("kvchaos_backend_errors_total", {"backend": "fs", "result": "no_space"}),
         ("kvchaos_reloads_total", {"result": "refused"}),
         ("kvchaos_sessions_ended_total", {"reason": "drained"}),

@@ -90,7 +90,7 @@ async def world(**fault_inject: object) -> AsyncIterator[World]:
     governor = Governor(validate({"version": 1, "backend": backend, "fault_inject": fault_inject}), clock)
     journal = Journal(clock)
     plane = DataPlane(store, governor, journal, Metrics(registry, store.type_name, "test"))
-    session = Session("client", clock, SessionLimits(10.0, 10.0), plane.give_back_locks)
+    session = Session("client", clock, SessionLimits(10.0, 10.0, 100), plane.give_back_locks)
     await store.start()
     try:
         yield World(store, governor, journal, plane, session, registry)

@@ -38,7 +38,7 @@ class Room(WriteLease):
 
 @pytest.fixture
 def session() -> Session:
-    return Session("test", ManualClock(), SessionLimits(10.0, 10.0), lambda keys: None)
+    return Session("test", ManualClock(), SessionLimits(10.0, 10.0, 100), lambda keys: None)
 
 
 @pytest.fixture

@@ -62,7 +62,7 @@ def observer() -> Observer:
 
 @pytest.fixture
 def sessions(clock: ManualClock, observer: Observer) -> SessionRegistry:
-    return SessionRegistry(clock, SessionLimits(20.0, 10.0), 2, observer, lambda keys: None)
+    return SessionRegistry(clock, SessionLimits(20.0, 10.0, 100), 2, observer, lambda keys: None)
 
 
 def load_something(session: Session) -> None:

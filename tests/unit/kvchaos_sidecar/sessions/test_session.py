@@ -6,7 +6,7 @@ from kvchaos_sidecar.sessions.session import EndReason, Session, SessionLimits
 
 def test_news_wakes_the_one_who_waits_once() -> None:
     async def scenario() -> None:
-        session = Session("a", ManualClock(), SessionLimits(1.0, 1.0), lambda keys: None)
+        session = Session("a", ManualClock(), SessionLimits(1.0, 1.0, 100), lambda keys: None)
         session.notify()
         session.notify()
         await session.wait_for_news()
