@@ -180,3 +180,15 @@ def test_inline_a_length_counts_only_when_the_daemon_saw_as_much(
     ticket = StoreTicket(1, inline, discard=lambda leases: None)
     ticket.received[0] = received
     assert ticket.agreed_length(0, claimed) == agreed
+
+
+def test_what_is_asked_for_is_claimed_until_it_is_granted_and_then_what_was(
+    table: TicketTable[LoadTicket],
+) -> None:
+    ticket = LoadTicket(1, inline=False)
+    with table.opened(ticket, keys=5):
+        assert (table.claimed, table.grants) == (5, 0)
+        ticket.grant({0: Lease(), 3: Lease()})
+    assert (table.claimed, table.grants) == (2, 2)
+    table.end(ticket)
+    assert table.claimed == 0
