@@ -33,7 +33,7 @@ def images(engine: None) -> None:
     run("docker", "build", "--quiet", *base, *target, "--file", dockerfile, str(REPOSITORY))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def config_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of the committed configuration, which the sidecar of the set reads and the tests change."""
     directory = tmp_path_factory.mktemp("config")
@@ -41,9 +41,9 @@ def config_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copy(REPOSITORY / "deploy/compose/config/kvchaos.yaml", directory))
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def stack(images: None, config_file: Path) -> Iterator[ComposeSet]:
-    """The set as a user gets it, up and healthy."""
+    """The set as a user gets it, up and healthy. It ends with this directory: it takes processor time."""
     made = ComposeSet("kvchaos-test", FILES, {"KVCHAOS_CONFIG_DIR": str(config_file.parent)})
     with running(made, *SERVICES):
         yield made
