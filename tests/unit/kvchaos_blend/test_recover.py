@@ -188,6 +188,7 @@ def test_a_store_of_another_shape_is_refused_before_anything_is_scattered(store:
     ):
         recover(wider, RecoverRequest(PROMPT, SEGMENTED))
     assert torch.all(wider.pool.pages == 3.0)
+    store.wait_until_idle()
     assert not store.locked
     assert verified(worker).plan.kept_chunks == (0, 1, 2, 3, 4)
 
