@@ -119,7 +119,8 @@ class ControlServicer(object):
     """
 
     def GetStatus(self, request, context):
-        """Missing associated documentation comment in .proto file."""
+        """The daemon: version, backend, sessions, the faults in force and what they did.
+        """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')

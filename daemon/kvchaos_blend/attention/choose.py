@@ -16,8 +16,8 @@ NAMES = ("auto", SdpaGaps.name, Flex.name, Varlen.name)
 
 ASKED_FOR = "asked for"
 NOT_COMPILED = (
-    "asked for; not compiled, because the CPU template of torch.compile takes one shape for another in some"
-    " of its kernels"
+    "asked for; not compiled, because torch.compile mixes up symbols of shapes in its CPU template,"
+    " so that some kernels do not compile"
 )
 
 
