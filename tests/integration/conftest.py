@@ -1,3 +1,5 @@
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,3 +37,17 @@ def sidecar(store_path: Path) -> Iterator[SidecarProcess]:
     """A daemon of the test's own, over a directory, without faults."""
     with SidecarProcess({"type": "fs", "base_path": str(store_path)}) as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A certificate for kvchaos-test and localhost, and its key."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        pytest.skip("needs openssl")
+    folder = tmp_path_factory.mktemp("tls")
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    subject = ["-subj", "/CN=kvchaos-test", "-addext", "subjectAltName=DNS:kvchaos-test,DNS:localhost"]
+    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
+    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
+    return certificate, key

@@ -2,7 +2,6 @@
 
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
@@ -406,19 +405,6 @@ def test_kills_at_any_moment_never_give_wrong_bytes_or_late_writes(
         assert trouble == []
         visible = client.list_keys(page_size=10_000).result().entries
         assert {size for _, size in visible} == {MIB}
-
-
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("needs openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    subject = ["-subj", "/CN=kvchaos-test", "-addext", "subjectAltName=DNS:kvchaos-test"]
-    command = [openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", *subject]
-    subprocess.run([*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True)
-    return certificate, key
 
 
 def test_tls_and_token_let_in_who_has_them(

@@ -205,6 +205,26 @@ def test_every_kind_of_change_can_be_taken_back(fleet: list[SidecarProcess], fir
     )
 
 
+def test_a_fleet_behind_tls_is_reached_by_the_name_in_its_certificate(
+    tmp_path: Path, certificate: tuple[Path, Path]
+) -> None:
+    token = tmp_path / "token"
+    token.write_text("a-token-that-is-long-enough-1234567890")
+    port = free_port()
+    tls = {"certificate": str(certificate[0]), "key": str(certificate[1])}
+    listen = {"control": f"127.0.0.1:{port}", "tls": tls, "token_file": str(token)}
+    access = ("--ca", str(certificate[0]), "--token-file", str(token), "--timeout", "5s")
+    with SidecarProcess(BACKEND, listen=listen):
+        named = ("--targets", f"127.0.0.1:{port}", "--server-name", "kvchaos-test")
+        assert run("status", *named, *access)[-1] == "1 of 1 ok"
+        assert "1 FAILED" in run("status", "--targets", f"127.0.0.1:{port}", *access, code=1)[-1]
+
+        stdout = io.StringIO()
+        main(["halt", "--json", "--targets", f"dns:localhost:{port}", *access], stdout, io.StringIO())
+        answers = {target["name"]: target["ok"] for target in json.loads(stdout.getvalue())["targets"]}
+        assert answers[f"127.0.0.1:{port}"]
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
