@@ -240,6 +240,8 @@ class Metrics:
         """Rules looked at a batch."""
         for rule, count in verdict.evaluated.items():
             self._evaluated.labels(rule).inc(count)
+        if not verdict.strikes:
+            return
         fired = Tally(
             (strike.rule, reason, strike.fault.kind)
             for strike in verdict.strikes

@@ -91,7 +91,7 @@ class Governor:
         return self._current().rules.generation
 
     def judge(self, call: Call) -> Verdict | None:
-        """What happens to a batch; None when halted or when no rule looks at such calls.
+        """What happens to a batch; None when halted or when no rule looks at such keys.
 
         A verdict without hits says that rules looked and none fired. Any thread may call this; it waits for
         nothing.

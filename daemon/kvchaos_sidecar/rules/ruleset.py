@@ -56,12 +56,15 @@ class RuleSet:
         self._concerned: dict[tuple[Operation, str, Identity | None], tuple[int, ...]] = {}
 
     def judge(self, call: Call) -> Verdict | None:
-        """What the rules do to a batch; None when no rule looks at such calls. O(1) then."""
+        """What the rules do to a batch; None when no rule looks at such calls or at such keys."""
         if call.operation not in self._by_operation:
+            return None
+        placed = self._positions_by_slot(call)
+        if not placed:
             return None
         evaluated: dict[str, int] = {}
         strikes: list[Strike] = []
-        for rule, positions in self._concerned_rules(call):
+        for rule, positions in self._in_force(call, placed):
             found = rule.evaluate(call, positions)
             if found.evaluated:
                 evaluated[rule.name] = found.evaluated
@@ -73,20 +76,24 @@ class RuleSet:
         """Every reason of every rule for every position hit, ordered by rule, then position."""
         if call.operation not in self._by_operation:
             return []
+        placed = self._positions_by_slot(call)
         return [
-            hit for rule, positions in self._concerned_rules(call) for hit in rule.explain(call, positions)
+            hit for rule, positions in self._in_force(call, placed) for hit in rule.explain(call, positions)
         ]
 
-    def _concerned_rules(self, call: Call) -> Iterator[tuple[Rule, Sequence[int]]]:
-        """The rules that look at the call now, in order, each with the positions it may look at."""
+    def _in_force(
+        self, call: Call, placed: Sequence[tuple[int, Sequence[int]]]
+    ) -> Iterator[tuple[Rule, Sequence[int]]]:
+        """The rules that count now, in order, each with the positions it may look at."""
         slots = self._by_operation[call.operation]
         now = self._clock.monotonic() if self.slots else 0.0
-        for number, positions in self._positions_by_slot(call):
+        for number, positions in placed:
             slot = slots[number]
             if slot.begins <= now < slot.ends:
                 yield slot.rule, positions
 
     def _positions_by_slot(self, call: Call) -> Sequence[tuple[int, Sequence[int]]]:
+        """Of the slots of the call's operation that look at such keys, numbers and positions, in order."""
         groups = _by_identity(call.keys)
         if len(groups) <= 1:
             identity = next(iter(groups), None)

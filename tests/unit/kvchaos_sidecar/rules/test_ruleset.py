@@ -57,6 +57,12 @@ def test_only_rules_for_the_operation_judge() -> None:
     assert rules.judge(Call(Operation.LOAD, KEYS)) is not None
 
 
+def test_a_batch_whose_keys_no_rule_looks_at_is_not_judged() -> None:
+    rules = ruleset(None, Slot(HitsWhatConcernsIt("odd", 1)))
+    assert rules.judge(Call(Operation.LOAD, [key._replace(kv_rank=0) for key in KEYS])) is None
+    assert rules.judge(Call(Operation.LOAD, [key._replace(kv_rank=1) for key in KEYS])) is not None
+
+
 def test_a_verdict_counts_the_keys_that_were_looked_at_although_none_is_hit() -> None:
     verdict = ruleset(FaultInject(gap_indices=[99])).judge(Call(Operation.LOAD, KEYS))
     assert verdict is not None
