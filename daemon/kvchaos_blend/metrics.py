@@ -54,6 +54,12 @@ class BlendMetrics:
         self._bytes = Counter(
             "kvchaos_blend_bytes_total", "Bytes of chunks that moved.", ["op"], registry=registry
         )
+        self._saved = Counter(
+            "kvchaos_blend_saved_tokens_total",
+            "Prompt tokens that did not have to be computed, by the policy in effect.",
+            ["policy"],
+            registry=registry,
+        )
         self._made = Counter("kvchaos_blend_made_tokens_total", "Tokens made.", registry=registry)
         self._healed = Counter("kvchaos_blend_healed_chunks_total", "Chunks stored back.", registry=registry)
         self._gates = Counter(
@@ -89,6 +95,7 @@ class BlendMetrics:
                 self._recoveries.labels(policy.value, ending)
             for action in Action:
                 self._tokens.labels(policy.value, action.value)
+            self._saved.labels(policy.value)
             for phase in Phase:
                 self._phases.labels(policy.value, phase.value)
         for outcome in CHUNK_OUTCOMES:
@@ -104,6 +111,7 @@ class BlendMetrics:
             self._fallbacks.labels(report.asked_policy.value, policy).inc()
         for action in Action:
             self._tokens.labels(policy, action.value).inc(report.plan.tokens(action))
+        self._saved.labels(policy).inc(report.tokens_saved)
         for outcome, count in Tally(report.chunk_outcomes).items():
             self._chunks.labels(outcome).inc(count)
         self._bytes.labels("load").inc(report.loaded_bytes)

@@ -116,6 +116,7 @@ def comparison(reports: Sequence[RecoveryReport]) -> Table:
         (f"tokens {action.value}", [str(report.plan.tokens(action)) for report in reports])
         for action in Action
     ]
+    rows.append(("tokens saved", [str(report.tokens_saved) for report in reports]))
     rows.append(("MiB loaded", [f"{report.loaded_bytes / 2**20:.1f}" for report in reports]))
     phases = [phase.value for phase in Phase if any(phase.value in report.phase_s for report in reports)]
     rows += [

@@ -63,6 +63,8 @@ class RecoveryReport:
     """Why the plan's policy is not the one asked for; empty when it is."""
     chunk_outcomes: tuple[str, ...]
     """For each full chunk "loaded", or why it was not: a Result's label, "not_finite", "not_asked"."""
+    computed_tokens: int
+    """Prompt tokens whose KV was computed, the last one in any case."""
     loaded_bytes: int
     """Bytes that the store delivered and the recovery kept."""
     first_token: int
@@ -89,13 +91,14 @@ class RecoveryReport:
     @property
     def tokens_saved(self) -> int:
         """Prompt tokens that did not have to be computed."""
-        return self.plan.tokens(Action.LOADED)
+        return self.plan.prompt_tokens - self.computed_tokens
 
     def to_json(self) -> dict[str, Any]:
         """Plain data for a JSON document."""
         document: dict[str, Any] = _plain(asdict(self))
         document["plan"] = plan_to_json(self.plan)
         document["overhead_s"] = self.overhead_s
+        document["tokens_saved"] = self.tokens_saved
         if self.verification is not None:
             document["verification"]["passed"] = self.verification.passed
         return document

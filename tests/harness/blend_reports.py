@@ -15,14 +15,16 @@ def recovery_report(
     policy: Policy = Policy.PREFIX, verification: Verification | None = None
 ) -> RecoveryReport:
     """Five chunks of 16 tokens, the third of which failed, and seven tokens more."""
+    plan = make_plan([True, True, False, True, True], 87, 16, policy)
     return RecoveryReport(
         outcome=Outcome.RECOVERED
         if verification is None or verification.passed
         else Outcome.VERIFICATION_FAILED,
         asked_policy=Policy.SEGMENTED_PREFIX,
-        plan=make_plan([True, True, False, True, True], 87, 16, policy),
+        plan=plan,
         fallback_reason="" if policy is Policy.SEGMENTED_PREFIX else "a sliding window would cross a gap",
         chunk_outcomes=("loaded", "loaded", "dropped", "unused", "unused"),
+        computed_tokens=sum(run.tokens for run in plan.computed_runs),
         loaded_bytes=2 * 2**20,
         first_token=7,
         tokens=(7, 8),

@@ -183,7 +183,7 @@ class PhaseTime(_message.Message):
     def __init__(self, phase: _Optional[str] = ..., time: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ...) -> None: ...
 
 class RecoveryReport(_message.Message):
-    __slots__ = ("recovered", "asked_policy", "plan", "fallback_reason", "chunk_outcomes", "loaded_bytes", "tokens", "text", "attention", "phases", "load_span", "total", "warnings", "healed_chunks", "verification")
+    __slots__ = ("recovered", "asked_policy", "plan", "fallback_reason", "chunk_outcomes", "loaded_bytes", "tokens", "text", "attention", "phases", "load_span", "total", "warnings", "healed_chunks", "verification", "tokens_saved")
     RECOVERED_FIELD_NUMBER: _ClassVar[int]
     ASKED_POLICY_FIELD_NUMBER: _ClassVar[int]
     PLAN_FIELD_NUMBER: _ClassVar[int]
@@ -199,6 +199,7 @@ class RecoveryReport(_message.Message):
     WARNINGS_FIELD_NUMBER: _ClassVar[int]
     HEALED_CHUNKS_FIELD_NUMBER: _ClassVar[int]
     VERIFICATION_FIELD_NUMBER: _ClassVar[int]
+    TOKENS_SAVED_FIELD_NUMBER: _ClassVar[int]
     recovered: bool
     asked_policy: RecoveryPolicy
     plan: RecoveryPlan
@@ -214,7 +215,8 @@ class RecoveryReport(_message.Message):
     warnings: _containers.RepeatedScalarFieldContainer[str]
     healed_chunks: int
     verification: Verification
-    def __init__(self, recovered: bool = ..., asked_policy: _Optional[_Union[RecoveryPolicy, str]] = ..., plan: _Optional[_Union[RecoveryPlan, _Mapping]] = ..., fallback_reason: _Optional[str] = ..., chunk_outcomes: _Optional[_Iterable[str]] = ..., loaded_bytes: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., text: _Optional[str] = ..., attention: _Optional[str] = ..., phases: _Optional[_Iterable[_Union[PhaseTime, _Mapping]]] = ..., load_span: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ..., healed_chunks: _Optional[int] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ...) -> None: ...
+    tokens_saved: int
+    def __init__(self, recovered: bool = ..., asked_policy: _Optional[_Union[RecoveryPolicy, str]] = ..., plan: _Optional[_Union[RecoveryPlan, _Mapping]] = ..., fallback_reason: _Optional[str] = ..., chunk_outcomes: _Optional[_Iterable[str]] = ..., loaded_bytes: _Optional[int] = ..., tokens: _Optional[_Iterable[int]] = ..., text: _Optional[str] = ..., attention: _Optional[str] = ..., phases: _Optional[_Iterable[_Union[PhaseTime, _Mapping]]] = ..., load_span: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., total: _Optional[_Union[datetime.timedelta, _duration_pb2.Duration, _Mapping]] = ..., warnings: _Optional[_Iterable[str]] = ..., healed_chunks: _Optional[int] = ..., verification: _Optional[_Union[Verification, _Mapping]] = ..., tokens_saved: _Optional[int] = ...) -> None: ...
 
 class Verification(_message.Message):
     __slots__ = ("passed", "gates", "layers")

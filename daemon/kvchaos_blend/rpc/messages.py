@@ -100,6 +100,7 @@ def report_message(report: RecoveryReport) -> pb.RecoveryReport:
         total=_duration(report.total_s),
         warnings=report.warnings,
         healed_chunks=report.healed_chunks,
+        tokens_saved=report.tokens_saved,
         verification=None if report.verification is None else _verification(report.verification),
     )
 

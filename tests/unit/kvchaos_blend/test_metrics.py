@@ -32,6 +32,7 @@ def test_a_recovery_moves_every_counter(metrics: BlendMetrics) -> None:
         ("chunks_total", {"outcome": "loaded"}, 2),
         ("chunks_total", {"outcome": "unused"}, 2),
         ("bytes_total", {"op": "load"}, 2 * 2**20),
+        ("saved_tokens_total", {"policy": "prefix"}, 32),
         ("made_tokens_total", {}, 2),
         ("healed_chunks_total", {}, 1),
         ("gates_total", {"gate": "recomputed_kv", "result": "failed"}, 1),

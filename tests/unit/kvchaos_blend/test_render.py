@@ -31,6 +31,7 @@ def test_a_recovery_shows_tokens_times_gates_and_trouble() -> None:
     text = shown(recovery_view(recovery_report(verification=VERIFICATION)))
     for expected in (
         "tokens loaded",
+        "tokens saved",
         "32",
         "load ms",
         "250.0",

@@ -18,6 +18,7 @@ def test_a_report_survives_json() -> None:
     assert document["plan"]["kept_chunks"] == [0, 1]
     assert document["plan"]["tokens"] == {"loaded": 32, "recomputed": 23, "dropped": 32}
     assert document["plan"]["segments"][0] == {"action": "loaded", "start": 0, "end": 32}
+    assert document["tokens_saved"] == 32
     assert document["verification"]["passed"] is False
     assert document["verification"]["gates"][1]["measured"] == 0.5
 
@@ -26,6 +27,6 @@ def test_overhead_is_what_no_phase_accounts_for() -> None:
     assert abs(recovery_report().overhead_s - 0.009) < 1e-12
 
 
-def test_saved_tokens_are_the_loaded_ones() -> None:
+def test_saved_tokens_are_those_that_were_not_computed() -> None:
     assert recovery_report(Policy.PREFIX).tokens_saved == 32
     assert recovery_report(Policy.SEGMENTED_PREFIX).tokens_saved == 64
