@@ -27,3 +27,8 @@ def quantile(share: float, histogram: str, *conditions: str, by: str = "") -> st
 def ratio(part: str, whole: str) -> str:
     """``part`` of ``whole``, without a value where ``whole`` is 0."""
     return f"{part} / ({whole} > 0)"
+
+
+def or_zero(expression: str) -> str:
+    """0 where the expression has no series, as of a counter whose labels are not known beforehand."""
+    return f"{expression} or vector(0)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from frame import frame, labels_variable
 from grafana_foundation_sdk.builders import dashboard as builders
 from panels import BLUE, FULL, GREEN, HALF, RED, YELLOW, Panel, Query, Size, chart, tile
-from promql import quantile, ratio, series, summed
+from promql import or_zero, quantile, ratio, series, summed
 
 CHOSEN = 'rule=~"$rule"'
 EVALUATED, FIRED = "kvchaos_rule_evaluated_total", "kvchaos_rule_fired_total"
@@ -21,7 +21,7 @@ def rules() -> builders.Dashboard:
         "kvchaos_build_info",
     )
     dashboard.with_variable(labels_variable("rule", "Rule", f"label_values({EVALUATED}, rule)"))
-    for panel in (*_totals(), *_over_time()):
+    for panel in (*_totals(), *_over_time(), *_safety()):
         dashboard.with_panel(panel)
     return dashboard
 
@@ -98,5 +98,32 @@ def _over_time() -> tuple[Panel, ...]:
                 Query(quantile(share, "kvchaos_load_keys"), f"p{share * 100:.0f}") for share in (0.5, 0.99)
             ),
             size=FULL,
+        ),
+    )
+
+
+def _safety() -> tuple[Panel, ...]:
+    capped = summed("rate", "kvchaos_rule_capped_total", CHOSEN, by="rule")
+    tripped = summed("increase", "kvchaos_stop_conditions_tripped_total", by="condition", window="1m")
+    expired = summed("increase", "kvchaos_expired_total", window="1m")
+    halts = summed("increase", "kvchaos_halts_total", window="1m")
+    return (
+        chart(
+            "Spared by the cap",
+            "Keys a second that a rule would have hit and the cap (safety.cap) spared, by rule..",
+            "ops",
+            (Query(or_zero(capped), "{{rule}}"),),
+            size=HALF,
+        ),
+        chart(
+            "Ended, halted, tripped",
+            "In one minute: runtime changes that ended by themselves, halts, stop conditions that tripped.",
+            "short",
+            (
+                Query(expired, "expired"),
+                Query(halts, "halted"),
+                Query(or_zero(tripped), "tripped {{condition}}"),
+            ),
+            size=HALF,
         ),
     )
