@@ -124,7 +124,7 @@ def _worker(console: Console, sidecar: SidecarProcess) -> Iterator[Worker]:
             pool=KVPool(model.geometry, 4096, device),
             store=L2Store(client),
             key_space=key_space,
-            verifier=Verifier(model, key_space.chunk_tokens),
+            verifier=Verifier(model, key_space.chunk_tokens, keep_last=True),
             host_memory=HostMemory(pinned=False),
             clock=time.perf_counter,
         )

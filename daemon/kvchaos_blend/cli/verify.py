@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from dataclasses import replace
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -16,7 +17,7 @@ from kvchaos_blend.plan import Policy
 from kvchaos_blend.recover import RecoverRequest, recover
 from kvchaos_blend.render import comparison, gates_table, legend, prompt_row
 from kvchaos_blend.report import Outcome, RecoveryReport
-from kvchaos_blend.verify import MIN_GREEDY_TOKENS
+from kvchaos_blend.verify import MIN_GREEDY_TOKENS, Verifier
 
 NAME = "verify"
 HELP = "recover a prompt under every policy and hold each result to a full prefill"
@@ -39,6 +40,8 @@ def configure(parser: ArgumentParser) -> None:
 def run(arguments: Namespace) -> int:
     """Recovers three times, and writes the reports. Fails when a gate does or the answers differ."""
     with open_worker(arguments) as (worker, client):
+        verifier = Verifier(worker.model, arguments.chunk_tokens, keep_last=True)
+        worker = replace(worker, verifier=verifier)
         token_ids = read_prompt(arguments, worker.model)
         client.wait_connected()
         reports = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from kvchaos.results import Result
 from kvchaos_blend.attention.contract import LayerPages, PagedAttention
 from kvchaos_blend.attention.sdpa_gaps import SdpaGaps
+from kvchaos_blend.cancel import CancelToken
 from kvchaos_blend.chunks import chunk_hashes
 from kvchaos_blend.memory_store import MemoryStore
 from kvchaos_blend.model import CausalModel
@@ -22,7 +24,7 @@ from kvchaos_blend.pool import BlockTable, KVPool
 from kvchaos_blend.prefill import store_prompt
 from kvchaos_blend.recover import RecoverRequest, recover
 from kvchaos_blend.report import Gate, Outcome, RecoveryReport
-from kvchaos_blend.verify import layer_errors
+from kvchaos_blend.verify import Verifier, layer_errors
 
 PROMPT = prompt(7 * CHUNK_TOKENS + 6)
 """With the tokens made, it leaves some slots of its last block unused."""
@@ -206,6 +208,40 @@ def test_a_stored_chunk_with_wrong_but_finite_values_is_seen(store: MemoryStore)
     store.objects[key] = store.objects[key][:-4] + b"\0\0\0\0"
     report = recover(worker, RecoverRequest(PROMPT, Policy.SEGMENTED_PREFIX, verify=True))
     assert "loaded_kv" in failed(report)
+
+
+class CountingToken(CancelToken):
+    """Counts how often it is asked, which is before every layer of every forward pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked = 0
+
+    def check(self) -> None:
+        self.asked += 1
+        super().check()
+
+
+def test_the_references_of_the_last_prompt_can_be_kept_and_are_used_for_it_only(store: MemoryStore) -> None:
+    worker = make_worker(random_model(CONFIGS["llama"]()), store)
+    worker = replace(worker, verifier=Verifier(worker.model, CHUNK_TOKENS, keep_last=True))
+    store_prompt(worker, PROMPT)
+
+    def asked(token_ids: tuple[int, ...]) -> int:
+        token = CountingToken()
+        report = recover(
+            worker, RecoverRequest(token_ids, Policy.SEGMENTED_PREFIX, verify=True), cancel=token
+        )
+        assert failed(report) == {}
+        return token.asked
+
+    first = asked(PROMPT)
+    assert asked(PROMPT) < first / 2
+    assert asked(PROMPT[:-1]) > first / 2
+    key = worker.key_space.keys([chunk_hashes(PROMPT, CHUNK_TOKENS)[5]], rank=0)[0]
+    store.objects[key] = bytes(len(store.objects[key]))
+    spoilt = recover(worker, RecoverRequest(PROMPT[:-1], Policy.SEGMENTED_PREFIX, verify=True))
+    assert "loaded_kv" in failed(spoilt)
 
 
 def test_what_failed_verification_is_not_stored_back(store: MemoryStore) -> None:
