@@ -92,14 +92,22 @@ STORE = [
 CLAIMS = [Trial("lookup", "claim_falsely"), Trial("[lookup, load]", "{stale_positive: {times: 2}}")]
 """Faults about keys that are not stored."""
 
+ROOM_BYTES = CHUNKS // 2 << 20
+BUDGET = Trial("store", "{byte_budget: {bytes: HELD}}")
+"""HELD is what the store holds already and :data:`ROOM_BYTES`, half of the prompt."""
+OLDER = Trial("load", "older_version", "4")
+
 prompts = count(1)
 
 
 class Bench:
     """A cache server over a sidecar, and a client of it."""
 
-    def __init__(self, sidecar: SidecarProcess, server: LMCacheServer, traffic: Traffic) -> None:
+    def __init__(
+        self, sidecar: SidecarProcess, server: LMCacheServer, traffic: Traffic, store_path: Path
+    ) -> None:
         self.sidecar = sidecar
+        self.store_path = store_path
         self.server = server
         self.traffic = traffic
         self.control = ControlClient(sidecar.control_target)
@@ -148,15 +156,17 @@ class Bench:
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
     directory = tmp_path_factory.mktemp("under-faults")
+    store_path = directory / "l2"
     with ExitStack() as stack:
-        backend = {"type": "fs", "base_path": str(directory / "l2")}
+        backend = {"type": "fs", "base_path": str(store_path)}
         sidecar = stack.enter_context(SidecarProcess(backend, environment="test"))
         server = LMCacheServer(
             [plugin_spec(sidecar.cache_target, timeout_s=PLUGIN_TIMEOUT_S)], directory / "lmcache.log"
         )
         stack.callback(server.stop)
         server.wait_ready()
-        yield Bench(sidecar, server, stack.enter_context(connect(server.rpc_url, server.http_url, CHUNKS)))
+        traffic = stack.enter_context(connect(server.rpc_url, server.http_url, CHUNKS))
+        yield Bench(sidecar, server, traffic, store_path)
 
 
 def locks_left(bench: Bench, before: float) -> str:
@@ -229,3 +239,35 @@ def test_a_prompt_that_is_not_stored_is_claimed_by_a_fault(bench: Bench, trial: 
     bench.control.reset()
     afterwards, slow = bench.recall(prompt)
     check_row(trial, judged(served, took), judged(afterwards, slow), locks_left(bench, locks))
+
+
+def test_a_prompt_is_stored_into_a_budget_for_half_of_it(bench: Bench) -> None:
+    prompt, locks, fired = next(prompts), bench.locks(), bench.fired()
+    budget = bench.control.get_status().backend.total_bytes + ROOM_BYTES
+    bench.control.add_rules(BUDGET.rule.replace("HELD", str(budget)))
+    bench.store(prompt)
+    assert bench.fired() > fired
+    bench.control.reset()
+    served, took = bench.recall(prompt)
+    bench.store(prompt)
+    afterwards, slow = bench.recall(prompt)
+    check_row(BUDGET, judged(served, took), judged(afterwards, slow), locks_left(bench, locks))
+
+
+def test_a_prompt_is_served_with_what_one_of_its_chunks_held_before(bench: Bench) -> None:
+    prompt, locks, fired = next(prompts), bench.locks(), bench.fired()
+    others = set(bench.store_path.iterdir())
+    bench.store(prompt)
+    stored = {path: path.read_bytes() for path in bench.store_path.iterdir() if path not in others}
+    assert len(stored) == CHUNKS
+    for path, data in stored.items():
+        path.write_bytes(bytes(len(data)))
+    bench.control.add_rules(OLDER.rule)
+    bench.recall(prompt)
+    for path, data in stored.items():
+        path.write_bytes(data)
+    served, took = bench.recall(prompt)
+    assert bench.fired() == fired + 2
+    bench.control.reset()
+    afterwards, slow = bench.recall(prompt)
+    check_row(OLDER, judged(served, took), judged(afterwards, slow), locks_left(bench, locks))
