@@ -8,8 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from kvchaos.cli.output import Output
 
 NAME = "completion"
-HELP = 'Write the completion script of a shell: eval "$(kvchaos completion bash)".'
-SHELLS = ("bash", "zsh")
+HELP = (
+    'Write the completion script of a shell: eval "$(kvchaos completion bash)"; '
+    "in fish: kvchaos completion fish | source."
+)
+SHELLS = ("bash", "zsh", "fish")
 
 _SCRIPT = """\
 _kvchaos() {{
@@ -27,6 +30,11 @@ complete -o default -F _kvchaos kvchaos
 """
 
 
+_FISH_COMMANDS = "complete -c kvchaos -f -n __fish_use_subcommand -a '{commands}'"
+_FISH_WORDS = "complete -c kvchaos -n '__fish_seen_subcommand_from {command}' -a '{words}'"
+_FISH_OPTION = "complete -c kvchaos -n '__fish_seen_subcommand_from {command}' -l {option}"
+
+
 def configure(parser: ArgumentParser) -> None:
     """Adds the shell."""
     parser.add_argument("shell", choices=SHELLS, help="the shell")
@@ -37,10 +45,24 @@ def run(arguments: Namespace, output: Output) -> None:
     from kvchaos.cli.main import build_parser
 
     words = words_by_command(build_parser())
+    output.line(_fish(words) if arguments.shell == "fish" else _bash(words, arguments.shell == "zsh"))
+
+
+def _bash(words: Mapping[str, Sequence[str]], in_zsh: bool) -> str:
     cases = "\n".join(f'      {command}) words="{" ".join(known)}" ;;' for command, known in words.items())
     script = _SCRIPT.format(commands=" ".join(words), cases=cases)
-    prefix = "autoload -U +X bashcompinit && bashcompinit\n" if arguments.shell == "zsh" else ""
-    output.line((prefix + script).rstrip())
+    prefix = "autoload -U +X bashcompinit && bashcompinit\n" if in_zsh else ""
+    return (prefix + script).rstrip()
+
+
+def _fish(words: Mapping[str, Sequence[str]]) -> str:
+    lines = [_FISH_COMMANDS.format(commands=" ".join(words))]
+    for command, known in words.items():
+        options = [word.removeprefix("--") for word in known if word.startswith("--")]
+        choices = [word for word in known if not word.startswith("--")]
+        lines += [_FISH_OPTION.format(command=command, option=option) for option in options]
+        lines += [_FISH_WORDS.format(command=command, words=" ".join(choices))] if choices else []
+    return "\n".join(lines)
 
 
 def words_by_command(parser: ArgumentParser) -> Mapping[str, Sequence[str]]:

@@ -1,4 +1,5 @@
 import io
+import shutil
 import subprocess
 
 import pytest
@@ -12,7 +13,7 @@ def script(shell: str) -> str:
     return stdout.getvalue()
 
 
-@pytest.mark.parametrize(
+words_completed = pytest.mark.parametrize(
     ("words", "completed"),
     [
         (["kvchaos", "ru"], ["rules"]),
@@ -22,6 +23,9 @@ def script(shell: str) -> str:
         (["kvchaos", "explain", "--op", "look"], ["lookup"]),
     ],
 )
+
+
+@words_completed
 def test_a_shell_completes_words(words: list[str], completed: list[str]) -> None:
     typed = " ".join(f"'{word}'" for word in words)
     ask = f"COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; _kvchaos; printf '%s\\n' ${{COMPREPLY[@]}}"
@@ -32,3 +36,12 @@ def test_a_shell_completes_words(words: list[str], completed: list[str]) -> None
 
 def test_zsh_gets_bashs_completion() -> None:
     assert script("zsh").startswith("autoload -U +X bashcompinit")
+
+
+@pytest.mark.skipif(shutil.which("fish") is None, reason="needs fish")
+@words_completed
+def test_fish_completes_words(words: list[str], completed: list[str]) -> None:
+    program = f"{script('fish')}\ncomplete -C '{' '.join(words)}'"
+    found = subprocess.run(["fish", "--no-config", "-c", program], capture_output=True, text=True, check=True)
+    assert found.stdout.split() == completed
+    assert not found.stderr
