@@ -1,9 +1,11 @@
 """A run is recorded by one daemon, and its faults are injected again by another."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -11,16 +13,19 @@ import pytest
 from tests.harness.lmcache import plugin_spec
 from tests.harness.plugin import Driver, make_adapter, make_keys, make_objects
 from tests.harness.processes import ProcessFailed
+from tests.harness.redis import RedisServer
 from tests.harness.sidecar import SidecarProcess
 from tests.harness.waiting import eventually
 from tests.harness.wire import INLINE, WireSession
 from tests.harness.wire import make_keys as make_wire_keys
 
+from kvchaos.cli.main import main
 from kvchaos.control import ControlClient
 from kvchaos.recordings.reader import read_recording
 
 SIZE = 5000
 PROMPTS = 6
+REPOSITORY = Path(__file__).parents[2]
 MEMORY = {"type": "memory", "capacity_bytes": 1 << 28}
 RULES = [
     {
@@ -240,3 +245,66 @@ def test_a_recording_that_cannot_be_written_is_refused_at_the_start(tmp_path: Pa
         ProcessFailed, match=r"exit code 2(.|\n)*recording\.path: cannot write .*No such file"
     ):
         SidecarProcess(MEMORY, arguments=["--record", str(path)]).wait_ready()
+
+
+FAILS_WHEN_THE_THIRD_IS_DROPPED = """
+import sys
+from tests.harness.wire import INLINE, WireSession, make_keys
+with WireSession(sys.argv[1]) as session:
+    sys.exit(session.load(make_keys(6, b"a fixed prompt.."), 5000, 1, INLINE).results[2] == 4)
+"""
+
+
+@contextmanager
+def store_of(kind: str, directory: Path) -> Iterator[Mapping[str, object]]:
+    """The settings of an empty store behind the sidecar."""
+    directory.mkdir()
+    if kind == "lmcache":
+        yield {"type": "lmcache", "inner": {"type": "fs", "base_path": str(directory / "l2")}}
+        return
+    with RedisServer(directory) as server:
+        yield {"type": "redis", "host": server.host, "port": server.port}
+
+
+@pytest.mark.parametrize("kind", ["redis", "lmcache"])
+def test_a_run_over_another_store_is_recorded_replayed_and_minimised(
+    tmp_path: Path, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(REPOSITORY))
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    keys = make_wire_keys(6, b"a fixed prompt..")
+    objects = [bytes([number]) * SIZE for number in range(len(keys))]
+
+    with store_of(kind, tmp_path / "one") as settings:
+        drops = {"gap_indices": [1, 2, 4]}
+        with SidecarProcess(settings, drops, ["--record", str(first)], environment="test") as process:
+            with WireSession(process.cache_target) as session:
+                session.load(keys, SIZE, 1, INLINE)
+                session.store_objects(keys, objects, 2)
+                assert sorted(session.load_objects(keys, SIZE, 3)) == [0, 3, 5]
+            assert process.stop() == 0
+    assert lines_of(first, "header")[0]["backend"].startswith(f"{kind} ")
+    (commit,) = lines_of(first, "commit")
+    assert commit["results"] == ["ok"] * len(keys)
+    assert commit["checksums"] == [blake2b(data, digest_size=16).hexdigest() for data in objects]
+    results = [line["results"] for line in lines_of(first, "outcome") if len(line["results"]) == len(keys)]
+    assert results[-1] == ["ok", "dropped", "dropped", "ok", "dropped", "ok"]
+
+    with store_of(kind, tmp_path / "two") as settings:
+        arguments = ["--record", str(second), "--replay", str(first)]
+        with SidecarProcess(settings, arguments=arguments, environment="test") as process:
+            with WireSession(process.cache_target) as session:
+                session.load(keys, SIZE, 1, INLINE)
+                session.store_objects(keys, objects, 2)
+                assert sorted(session.load_objects(keys, SIZE, 3)) == [0, 3, 5]
+            with ControlClient(process.control_target) as control:
+                control.reset()
+            assert process.stop() == 0
+        assert faults_of(second) == faults_of(first)
+        with SidecarProcess(settings, environment="test") as process:
+            command = [sys.executable, "-c", FAILS_WHEN_THE_THIRD_IS_DROPPED, process.cache_target]
+            target = ["--target", process.control_target]
+            words = ["minimise", *target, "--recording", str(first), "--", *command]
+            assert main(words, StringIO(), StringIO()) == 0
+    left = read_recording(Path(f"{first}.minimal")).faults
+    assert [(found.operation, found.nth, found.place) for found in left] == [("load", 1, 2)]
