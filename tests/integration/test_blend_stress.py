@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import random
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -20,6 +21,9 @@ from tests.harness.sidecar import SidecarProcess
 from tests.harness.waiting import eventually
 
 from kvchaos.client import L2Client
+from kvchaos.errors import KVChaosError
+from kvchaos.keys import ObjectKey
+from kvchaos.results import Result
 from kvchaos_blend.cancel import CancelToken
 from kvchaos_blend.errors import Cancelled
 from kvchaos_blend.l2 import L2Store
@@ -29,6 +33,7 @@ from kvchaos_blend.progress import Event
 from kvchaos_blend.recover import RecoverRequest, recover
 from kvchaos_blend.report import Outcome
 from kvchaos_blend.scatter import HostMemory
+from kvchaos_blend.store import OnResult
 from kvchaos_blend.worker import Worker
 
 PROMPTS = [prompt(chunks * CHUNK_TOKENS + 5, seed=chunks) for chunks in (3, 6, 9)]
@@ -39,6 +44,8 @@ RECOVERIES = 25
 
 BEGUN_WHILE_CONNECTED = 0.9
 """Share of the recoveries that begin with a daemon there; without one, nothing is loaded at all."""
+
+PIECE_TAKES_S = 0.004
 
 SLOW = [
     {"name": "slow-load", "match": {"op": "load"}, "fault": {"delay": {"fixed": "1ms", "jitter": "60ms"}}},
@@ -52,6 +59,51 @@ class SpoiltMemory(HostMemory):
 
     def take(self, size_bytes: int) -> torch.Tensor:
         return super().take(size_bytes).fill_(0x3F)
+
+
+class Dawdler(L2Store):
+    """Delivers every second load late and piecemeal, as a slow transfer thread does."""
+
+    def __init__(self, client: L2Client, chance: random.Random) -> None:
+        super().__init__(client)
+        self._chance = chance
+
+    def load(
+        self, keys: Sequence[ObjectKey], buffers: Sequence[memoryview], on_result: OnResult
+    ) -> Future[list[Result]]:
+        if self._chance.random() < 0.5:
+            return super().load(keys, buffers, on_result)
+        came = [bytearray(buffer.nbytes) for buffer in buffers]
+        load = super().load(keys, [memoryview(one) for one in came], lambda *_: None)
+        late: Future[list[Result]] = Future()
+        threading.Thread(target=_deliver, args=(load, came, buffers, on_result, late)).start()
+        return late
+
+
+def _deliver(
+    load: Future[list[Result]],
+    came: Sequence[bytearray],
+    buffers: Sequence[memoryview],
+    on_result: OnResult,
+    late: Future[list[Result]],
+) -> None:
+    """Refusals first, then one object after the other, each in two halves."""
+    try:
+        results = load.result()
+    except KVChaosError as error:
+        late.set_exception(error)
+        return
+    for position, result in enumerate(results):
+        if result is not Result.OK:
+            on_result(position, result)
+    for position, result in enumerate(results):
+        if result is Result.OK:
+            half = len(came[position]) // 2
+            buffers[position][:half] = came[position][:half]
+            time.sleep(PIECE_TAKES_S)
+            buffers[position][half:] = came[position][half:]
+            on_result(position, result)
+    late.set_result(results)
 
 
 class Killer:
@@ -102,7 +154,9 @@ def test_every_recovery_under_kills_drops_and_delays_is_exact(backend: Mapping[s
         L2Client(sidecar.cache_target, "blend-stress", timeout_s=10.0) as client,
     ):
         assert client.wait_connected(), client.cause
-        worker = make_worker(random_model(CONFIGS["llama"]()), L2Store(client), pool_tokens=POOL_TOKENS)
+        worker = make_worker(
+            random_model(CONFIGS["llama"]()), Dawdler(client, random.Random(2)), pool_tokens=POOL_TOKENS
+        )
         worker = replace(worker, host_memory=SpoiltMemory(pinned=False))
         for token_ids in PROMPTS:
             store_prompt(worker, token_ids)
