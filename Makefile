@@ -49,7 +49,7 @@ demo: setup
 	@LMCACHE_LOG_LEVEL=ERROR $(BIN)/python -m deploy.demo
 	@$(BIN)/python -m deploy.demo.blend
 
-# Everything (about 40 minutes), everything briefly (about 5), or one part: `make bench-adapters`.
+# Everything (about half an hour), everything briefly (about 5), or one part: `make bench-adapters`.
 bench: setup bench-system
 	$(BIN)/python -m tests.bench
 

@@ -24,6 +24,9 @@ from lmcache.v1.memory_management import MemoryObj
 
 _ALIGNMENT = 4096
 _SETTLE_S = 0.002
+_ENOUGH_S = 4.0
+"""A case that has taken so long ends with fewer rounds, but with at least so many:"""
+_FEWEST_ROUNDS = 5
 _PATTERN = 101
 """Loads are verified against buffers that were filled with another pattern before."""
 
@@ -169,10 +172,16 @@ def round_keys(case: Case, family: str, number: int) -> list[list[ObjectKey]]:
 def in_turn(
     sides: Sequence[Side], rounds: int, warmup: int, measure: Callable[[Side, int], float]
 ) -> dict[str, list[float]]:
-    """Seconds of each round of each side, measured A B C A B C ... ``measure`` gets side and round."""
+    """Seconds of each round of each side, measured A B C A B C ... ``measure`` gets side and round.
+
+    Ends early, after a whole turn, when it has taken long and there are rounds enough for a median.
+    """
     seconds: dict[str, list[float]] = {side.name: [] for side in sides}
+    ends = time.monotonic() + _ENOUGH_S
     with _no_garbage_collection():
         for number in range(warmup + rounds):
+            if number >= warmup + _FEWEST_ROUNDS and time.monotonic() > ends:
+                break
             for side in sides:
                 taken = measure(side, number)
                 if number >= warmup:
