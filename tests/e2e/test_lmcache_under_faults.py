@@ -128,11 +128,11 @@ class Bench:
             return 0
 
     def store(self, prompt: int) -> None:
-        """Stores a prompt and waits until L2 has heard of all of it, or for a while."""
+        """Stores what is missing of a prompt and waits until L2 has heard of all of that, or for a while."""
         before = self.stored_or_not()
-        self.traffic.store(prompt)
+        missing = self.traffic.store(prompt)
         deadline = time.monotonic() + SETTLE_S
-        while self.stored_or_not() < before + CHUNKS and time.monotonic() < deadline:
+        while self.stored_or_not() < before + missing and time.monotonic() < deadline:
             time.sleep(0.05)
 
     def recall(self, prompt: int) -> tuple[Served | None, float]:
