@@ -103,7 +103,9 @@ rules:
 def test_rules_are_added_listed_shown_switched_and_removed(target: str, tmp_path: Path) -> None:
     file = tmp_path / "rules.yaml"
     file.write_text(RULES)
-    assert run("rules", "add", str(file), "--ttl", "1h").startswith("changed")
+    added = run("rules", "add", str(file), "--ttl", "1h")
+    assert added.startswith("changed")
+    assert "rules: first, hidden; kvchaos rules lists them" in added
     listed = {rule["name"]: rule for rule in run_json("rules")[1:]}  # type: ignore[index]
     assert list(listed) == ["first", "hidden"]
     assert (listed["hidden"]["fault"], listed["hidden"]["state"]) == ("hide", "armed")

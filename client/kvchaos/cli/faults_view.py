@@ -8,6 +8,8 @@ from kvchaos.cli.output import Colour, Output
 from kvchaos.cli.plain import plain
 from kvchaos.v1 import common_pb2, control_pb2
 
+SHOWN_RULES = 8
+
 
 def show_change(change: control_pb2.ChangeResponse, output: Output) -> None:
     """What a change led to."""
@@ -19,6 +21,10 @@ def show_change(change: control_pb2.ChangeResponse, output: Output) -> None:
         f"{'changed' if change.changed else 'nothing to change'}; generation {generation} is in force"
     )
     show_warnings(change.warnings, output)
+    rules = change.fault_inject.rules
+    if rules:
+        more = f" and {len(rules) - SHOWN_RULES} more" if len(rules) > SHOWN_RULES else ""
+        output.line(f"rules: {', '.join(rules[:SHOWN_RULES])}{more}; kvchaos rules lists them")
     show_faults(change.fault_inject, output)
 
 

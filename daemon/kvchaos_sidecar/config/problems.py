@@ -53,11 +53,18 @@ def _line(details: ErrorDetails, model: type[BaseModel], prefix: str) -> str:
         message = str(details["ctx"]["error"])
     elif kind in _MESSAGES:
         value = "the value" if steps and is_secret(str(steps[-1])) else shown(details["input"])
-        message = _MESSAGES[kind](value)
+        message = _MESSAGES[kind](value) + _known_keys(kind, steps, owner)
     else:
         message = details["msg"]
     place = _path(steps, prefix)
     return f"{place}: {message}" if place else message
+
+
+def _known_keys(kind: str, steps: Location, owner: type[BaseModel]) -> str:
+    """Where a mapping is missing: what its keys are."""
+    field = owner.model_fields.get(str(steps[-1])) if steps else None
+    models = _models_in(field.annotation) if field and kind.startswith("model_") else []
+    return f"; its keys are {', '.join(_names_of(models[0]))}" if len(models) == 1 else ""
 
 
 def _names_of(model: type[BaseModel]) -> list[str]:
@@ -111,7 +118,7 @@ def _path(steps: Location, prefix: str) -> str:
 _MESSAGES: Mapping[str, Callable[[str], str]] = {
     "missing": lambda _: "missing, it is required",
     "int_type": lambda value: f"{value} is not an integer",
-    "float_type": lambda value: f"{value} is not a number",
+    "float_type": lambda value: f"{value} is not a number" + ("; write 5% as 0.05" if "%" in value else ""),
     "string_type": lambda value: f"{value} is not text; put it in quotes",
     "string_sub_type": lambda value: f"{value} is not text; put it in quotes",
     "string_too_short": lambda _: "must not be empty",

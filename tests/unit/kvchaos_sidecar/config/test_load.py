@@ -83,7 +83,8 @@ def test_a_bad_fault_is_refused(faults: str, problem: str) -> None:
             "backend.inner: needs a string 'type', the name of an LMCache adapter, for example fs_native",
         ),
         (BASE + "fault_injct: {}", "fault_injct: unknown key; did you mean fault_inject?"),
-        (BASE + "fault_inject:", "fault_inject: null is not a mapping of names to values"),
+        (BASE + "fault_inject:", "fault_inject: null is not a mapping of names to values; "
+         "its keys are rate, seed, gap_indices, gap_tail_ratios, poison"),
         (BASE + "limits: {lock_ttl: 5 minutes}", "limits.lock_ttl: '5 minutes' is not a duration; "
          "write for example 300ms, 5m or 1h30m"),
         (BASE + "listen: {cache: '127.0.0.1'}", "listen.cache: '127.0.0.1' is not an address; "

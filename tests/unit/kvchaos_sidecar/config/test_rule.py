@@ -85,6 +85,8 @@ def test_every_operation_can_be_struck(operation: Operation) -> None:
             "rules[0].match.position[0]: from 5 to 2 holds no position",
         ),
         ({"match": {"op": "load", "batch_size": {"min": 9, "max": 2}}}, "batch_size: min 9 is above max 2"),
+        ({"select": {"rate": "5%"}}, 'rules[0].select.rate: "5%" is not a number; write 5% as 0.05'),
+        ({"fault": {"delay": "5s"}}, "is not a mapping of names to values; its keys are fixed, "),
         ({"select": {"rate": 1.5}}, "rules[0].select.rate: 1.5 is not in [0, 1]"),
         ({"select": {"seed": 2**63}}, f"rules[0].select.seed: {2**63} is not in"),
         ({"select": {"nth": 3, "first_n": 2}}, "rules[0].select: nth takes one and contradicts first_n"),
