@@ -39,7 +39,7 @@ from kvchaos_blend.worker import Worker
 PROMPTS = [prompt(chunks * CHUNK_TOKENS + 5, seed=chunks) for chunks in (3, 6, 9)]
 POOL_TOKENS = 4 * 512
 AT_ONCE = 3
-RECOVERIES = 25
+RECOVERIES = 10
 """Of each thread."""
 
 BEGUN_WHILE_CONNECTED = 0.9
