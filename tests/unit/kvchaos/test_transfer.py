@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from kvchaos.results import Result
-from kvchaos.transfer import PIECE_BYTES, Direction, Extent, Transfer, whole_buffer
+from kvchaos.transfer import BYTES_WORTH_A_THREAD, PIECE_BYTES, Direction, Extent, Transfer, whole_buffer
 from kvchaos.workers import Workers
 
 
@@ -41,7 +41,14 @@ def move(
 
 
 @pytest.mark.parametrize(
-    "sizes", [[1], [10] * 1000, [3 * PIECE_BYTES + 5], [PIECE_BYTES, 1, PIECE_BYTES + 1]]
+    "sizes",
+    [
+        [1],
+        [10] * 1000,
+        [3 * PIECE_BYTES + 5],
+        [PIECE_BYTES, 1, PIECE_BYTES + 1],
+        [BYTES_WORTH_A_THREAD, 2 * BYTES_WORTH_A_THREAD + 5],
+    ],
 )
 def test_what_was_written_is_read_back_whole(sizes: list[int], descriptor: int, workers: Workers) -> None:
     sources = [memoryview(os.urandom(size)) for size in sizes]
@@ -129,8 +136,8 @@ def test_it_is_not_done_while_another_thread_still_has_a_piece(descriptor: int, 
             assert go_on.wait(30)
         return False
 
-    os.ftruncate(descriptor, 2 * PIECE_BYTES)
-    buffer = memoryview(bytearray(2 * PIECE_BYTES))
+    os.ftruncate(descriptor, BYTES_WORTH_A_THREAD)
+    buffer = memoryview(bytearray(BYTES_WORTH_A_THREAD))
     transfer = Transfer(
         Direction.READ, [Extent(0, descriptor, 0, buffer)], before_a_piece, lambda _: done.set()
     )
@@ -143,7 +150,7 @@ def test_it_is_not_done_while_another_thread_still_has_a_piece(descriptor: int, 
 def test_work_is_done_even_if_no_other_thread_ever_helps(descriptor: int) -> None:
     pool = Workers(2, "test")
     pool.close(10.0)
-    buffer = memoryview(bytearray(3 * PIECE_BYTES))
+    buffer = memoryview(bytearray(3 * BYTES_WORTH_A_THREAD))
     os.ftruncate(descriptor, len(buffer))
     outcome: list[Mapping[int, Result]] = []
     Transfer(Direction.READ, [Extent(0, descriptor, 0, buffer)], lambda: False, outcome.append).run(pool)
