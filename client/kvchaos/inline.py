@@ -11,6 +11,7 @@ from kvchaos.answers import read_result
 from kvchaos.channel import translate
 from kvchaos.deadline import Deadline
 from kvchaos.errors import DeadlineExceeded, RequestRefused, SessionEnded, SidecarUnavailable
+from kvchaos.pieces import Piece, WritePiece
 from kvchaos.results import Result
 from kvchaos.session import Session
 from kvchaos.v1 import cache_pb2
@@ -77,7 +78,7 @@ class _Reception:
         self._filled = dict.fromkeys(buffers, 0)
         self._outcome: dict[int, Result] = {}
 
-    def take(self, piece: cache_pb2.Piece) -> None:
+    def take(self, piece: Piece) -> None:
         position = piece.position
         if position not in self._buffers or position in self._outcome:
             return
@@ -121,7 +122,7 @@ class _Outgoing:
         with self._lock:
             self._stopped = True
 
-    def __iter__(self) -> Iterator[cache_pb2.WritePiece]:
+    def __iter__(self) -> Iterator[WritePiece]:
         session_id = self._session_id
         for position, buffer in self._buffers.items():
             for start in range(0, buffer.nbytes, self._piece_size):
@@ -129,7 +130,7 @@ class _Outgoing:
                     if self._stopped:
                         return
                     data = bytes(buffer[start : start + self._piece_size])
-                yield cache_pb2.WritePiece(
+                yield WritePiece(
                     session_id=session_id,
                     request_id=self._request_id,
                     position=position,

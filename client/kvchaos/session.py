@@ -24,10 +24,10 @@ from kvchaos.errors import (
     VersionMismatch,
 )
 from kvchaos.handoff import HandoffConnection, connect_handoff
+from kvchaos.pieces import PieceStub
 from kvchaos.protocol import PROTOCOL_VERSION, mismatch
 from kvchaos.reports import FaultsInForce, read_faults
 from kvchaos.v1 import cache_pb2
-from kvchaos.v1.cache_pb2_grpc import L2CacheStub
 
 
 class Transport(StrEnum):
@@ -71,7 +71,7 @@ class Session:
     def __init__(
         self,
         channel: grpc.Channel,
-        stub: L2CacheStub,
+        stub: PieceStub,
         stream: Any,
         facts: SessionFacts,
         faults: FaultsInForce,
@@ -170,7 +170,7 @@ def open_session(
     Raises:
         SidecarError: the daemon cannot be reached, refuses, or does not answer in ``timeout_s``.
     """
-    stub = L2CacheStub(channel)
+    stub = PieceStub(channel)
     metadata = bearer(token)
     request = cache_pb2.OpenSessionRequest(
         client_name=client_name, client_version=__version__, protocol_version=PROTOCOL_VERSION

@@ -14,7 +14,6 @@ from prometheus_client import CollectorRegistry
 
 from kvchaos import __version__
 from kvchaos.errors import ConfigError
-from kvchaos.v1.cache_pb2_grpc import add_L2CacheServicer_to_server
 from kvchaos.v1.control_pb2_grpc import add_ControlServicer_to_server
 from kvchaos_sidecar.announcements import Announcer
 from kvchaos_sidecar.backends.contract import Backend
@@ -40,7 +39,7 @@ from kvchaos_sidecar.rpc.boundary import Boundary
 from kvchaos_sidecar.rpc.cache import CacheServicer, Greeting
 from kvchaos_sidecar.rpc.control import ControlServicer
 from kvchaos_sidecar.rpc.handoff import HandoffListener
-from kvchaos_sidecar.rpc.inline import InlineTransfer
+from kvchaos_sidecar.rpc.inline import InlineTransfer, add_cache_servicer
 from kvchaos_sidecar.rpc.packet_calls import PacketMethods
 from kvchaos_sidecar.rpc.server import GrpcListener, Security
 from kvchaos_sidecar.rpc.session_status import DaemonStatus
@@ -114,7 +113,7 @@ class Sidecar:
             "listen.cache",
             document.listen.cache,
             CACHE_SERVICE,
-            partial(add_L2CacheServicer_to_server, servicer),
+            partial(add_cache_servicer, servicer),
             security,
         )
         status = DaemonStatus(clock.time(), backend, self._health, self._sessions, self._plane)

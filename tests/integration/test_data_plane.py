@@ -48,7 +48,7 @@ def test_what_was_stored_is_found_and_loaded_bit_for_bit(session: WireSession, s
 
 
 def test_what_one_transport_stores_the_other_loads(shared_sidecar: SidecarProcess) -> None:
-    keys, size = make_keys(3), (1 << 20) + 5
+    keys, size = make_keys(3), (2 << 20) + 5
     objects = [os.urandom(size) for _ in keys]
     with (
         WireSession(shared_sidecar.cache_target) as inline,
@@ -225,8 +225,8 @@ def test_handoff_without_a_connection_is_refused(shared_sidecar: SidecarProcess)
         (cache_pb2.WritePiece(position=1, data=b"x"), "position 1 is not granted"),
         (cache_pb2.WritePiece(position=0, offset=1, data=b"x"), "expected 0"),
         (cache_pb2.WritePiece(position=0, data=bytes(11)), "granted 10"),
-        (cache_pb2.WritePiece(position=0, data=bytes((1 << 20) + 1)), "not in [1, 1048576]"),
-        (cache_pb2.WritePiece(position=0), "not in [1, 1048576]"),
+        (cache_pb2.WritePiece(position=0, data=bytes((2 << 20) + 1)), "not in [1, 2097152]"),
+        (cache_pb2.WritePiece(position=0), "not in [1, 2097152]"),
     ],
 )
 def test_a_piece_outside_its_grant_is_refused(

@@ -9,6 +9,7 @@ from functools import partial
 from typing import TypeVar
 
 from kvchaos.keys import MAX_BATCH_KEYS, decode_keys, encode_keys
+from kvchaos.pieces import WritePiece
 from kvchaos.protocol import PROTOCOL_VERSION, mismatch
 from kvchaos.v1 import cache_pb2, cache_pb2_grpc, common_pb2
 from kvchaos_sidecar.backends.contract import Backend
@@ -125,7 +126,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
         return await self._boundary.call("prepare_store", context, prepare, request)
 
     async def WriteExtents(
-        self, request_iterator: AsyncIterator[cache_pb2.WritePiece], context: Context
+        self, request_iterator: AsyncIterator[WritePiece], context: Context
     ) -> cache_pb2.WriteExtentsResponse:
         """Takes bytes for granted room."""
         return await self._boundary.call("write_extents", context, self._write_extents, request_iterator)
@@ -281,9 +282,7 @@ class CacheServicer(cache_pb2_grpc.L2CacheServicer):
             )
             return Granted(response, ticket, descriptors)
 
-    async def _write_extents(
-        self, pieces: AsyncIterator[cache_pb2.WritePiece]
-    ) -> cache_pb2.WriteExtentsResponse:
+    async def _write_extents(self, pieces: AsyncIterator[WritePiece]) -> cache_pb2.WriteExtentsResponse:
         first = await anext(aiter(pieces), None)
         if first is None:
             raise InvalidRequest("the stream is empty; its first piece names session and request")

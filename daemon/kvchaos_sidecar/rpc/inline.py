@@ -13,15 +13,25 @@ from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import Executor
 from typing import Any, TypeVar
 
+import grpc
+
+from kvchaos.pieces import (
+    SERVICE,
+    Data,
+    Piece,
+    WritePiece,
+    decode_write_piece,
+    encode_piece,
+)
 from kvchaos.results import Result
-from kvchaos.v1 import cache_pb2
+from kvchaos.v1 import cache_pb2, cache_pb2_grpc
 from kvchaos_sidecar.backends.contract import Extent
 from kvchaos_sidecar.errors import InvalidRequest
 from kvchaos_sidecar.rpc.convert import results_to_wire
 from kvchaos_sidecar.sessions.session import Session
 from kvchaos_sidecar.sessions.tickets import LoadTicket, StoreTicket, Ticket
 
-PIECE_SIZE_BYTES = 1 << 20
+PIECE_SIZE_BYTES = 2 << 20
 
 ValueT = TypeVar("ValueT")
 
@@ -32,7 +42,7 @@ class InlineTransfer:
     def __init__(self, threads: Executor) -> None:
         self._threads = threads
 
-    async def read(self, session: Session, ticket: LoadTicket) -> AsyncGenerator[cache_pb2.Piece, None]:
+    async def read(self, session: Session, ticket: LoadTicket) -> AsyncGenerator[Piece, None]:
         """Every granted byte, in the order of the grants. An object that cannot be read whole ends in a
         piece that says so.
 
@@ -48,12 +58,12 @@ class InlineTransfer:
                 size = min(PIECE_SIZE_BYTES, length - offset)
                 data = await self._on_thread(ticket, _read, lease.extent, offset, size)
                 if isinstance(data, Result):
-                    yield cache_pb2.Piece(position=position, last=True, failure=results_to_wire([data])[0])
+                    yield Piece(position=position, last=True, failure=results_to_wire([data])[0])
                     break
                 offset += size
-                yield cache_pb2.Piece(position=position, data=data, last=offset == length)
+                yield Piece(position=position, data=data, last=offset == length)
 
-    async def write(self, session: Session, ticket: StoreTicket, piece: cache_pb2.WritePiece) -> int:
+    async def write(self, session: Session, ticket: StoreTicket, piece: WritePiece) -> int:
         """Writes one piece. Returns the bytes taken: 0 when its object has failed before.
 
         Raises:
@@ -83,12 +93,33 @@ class InlineTransfer:
         return await asyncio.shield(future)
 
 
+def add_cache_servicer(servicer: cache_pb2_grpc.L2CacheServicer, server: grpc.aio.Server) -> None:
+    """Adds the cache service to a server, with :class:`Piece` and :class:`WritePiece` in its byte streams.
+
+    They come first, as the first handler of a method is the one that is called.
+    """
+    streams: dict[str, grpc.RpcMethodHandler[Any, Any]] = {
+        "ReadExtents": grpc.unary_stream_rpc_method_handler(
+            servicer.ReadExtents,
+            request_deserializer=cache_pb2.ReadExtentsRequest.FromString,
+            response_serializer=encode_piece,
+        ),
+        "WriteExtents": grpc.stream_unary_rpc_method_handler(
+            servicer.WriteExtents,
+            request_deserializer=decode_write_piece,
+            response_serializer=cache_pb2.WriteExtentsResponse.SerializeToString,
+        ),
+    }
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, streams),))
+    cache_pb2_grpc.add_L2CacheServicer_to_server(servicer, server)
+
+
 def _require_inline(ticket: Ticket[Any]) -> None:
     if not ticket.inline:
         raise InvalidRequest(f"request {ticket.request_id} was granted for TRANSPORT_HANDOFF, not inline")
 
 
-def _checked_target(ticket: StoreTicket, piece: cache_pb2.WritePiece) -> Extent:
+def _checked_target(ticket: StoreTicket, piece: WritePiece) -> Extent:
     lease = ticket.grants.get(piece.position)
     if lease is None:
         raise InvalidRequest(f"position {piece.position} is not granted")
@@ -121,12 +152,13 @@ def _read(extent: Extent, offset: int, size: int) -> bytes | Result:
     return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
-def _write(extent: Extent, offset: int, data: bytes) -> Result | None:
+def _write(extent: Extent, offset: int, data: Data) -> Result | None:
     """Writes all of ``data`` into an extent. Returns why it failed, or None."""
+    view = memoryview(data)
     written = 0
-    while written < len(data):
+    while written < len(view):
         try:
-            written += os.pwrite(extent.descriptor, data[written:], extent.offset + offset + written)
+            written += os.pwrite(extent.descriptor, view[written:], extent.offset + offset + written)
         except OSError as error:
             no_space = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.ENOMEM)
             return Result.NO_SPACE if no_space else Result.IO_ERROR

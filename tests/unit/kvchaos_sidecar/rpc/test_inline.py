@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from kvchaos.keys import ObjectKey
+from kvchaos.pieces import Piece, WritePiece
 from kvchaos.results import Result
-from kvchaos.v1 import cache_pb2
 from kvchaos_sidecar.backends.contract import Extent, ReadLease, WriteLease
 from kvchaos_sidecar.clock import ManualClock
 from kvchaos_sidecar.errors import InvalidRequest, UnknownTicket
@@ -59,8 +59,8 @@ def load_of(session: Session, *leases: OpenFile) -> LoadTicket:
     return ticket
 
 
-def pieces_of(transfer: InlineTransfer, session: Session, ticket: LoadTicket) -> list[cache_pb2.Piece]:
-    async def collect() -> list[cache_pb2.Piece]:
+def pieces_of(transfer: InlineTransfer, session: Session, ticket: LoadTicket) -> list[Piece]:
+    async def collect() -> list[Piece]:
         return [piece async for piece in transfer.read(session, ticket)]
 
     return asyncio.run(collect())
@@ -128,7 +128,7 @@ def store_of(session: Session, path: Path, length: int) -> StoreTicket:
 def write(
     transfer: InlineTransfer, session: Session, ticket: StoreTicket, position: int, offset: int, data: bytes
 ) -> int:
-    piece = cache_pb2.WritePiece(position=position, offset=offset, data=data)
+    piece = WritePiece(position, offset, data)
     return asyncio.run(transfer.write(session, ticket, piece))
 
 
