@@ -135,13 +135,27 @@ def _policies() -> tuple[Panel, ...]:
             "only themselves, prefix everything after the first, full the whole prompt.",
             "percentunit",
             (Query(ratio(computed, asked), "{{policy}}"),),
+            size=HALF,
             thresholds=((None, GREEN), (0.5, RED)),
+        ),
+        chart(
+            "Tokens saved, by policy",
+            "Prompt tokens that a recovery did not compute, compared with a full prefill, in a minute.",
+            "short",
+            (
+                Query(
+                    summed("increase", "kvchaos_blend_saved_tokens_total", by="policy", window="1m"),
+                    "{{policy}}",
+                ),
+            ),
+            size=HALF,
         ),
         chart(
             "Time per recovery, by policy",
             "Mean time from asking to the first token, without verification and healing.",
             "s",
             (Query(f"sum by (policy) ({_mean_phase('policy, phase', UNTIL_THE_ANSWER)})", "{{policy}}"),),
+            size=HALF,
         ),
         chart(
             "Recoveries, by policy asked for and ending",
@@ -153,6 +167,7 @@ def _policies() -> tuple[Panel, ...]:
                     "{{policy}} {{ending}}",
                 ),
             ),
+            size=HALF,
             stacked=True,
         ),
     )
