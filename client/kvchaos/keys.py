@@ -45,7 +45,7 @@ class ObjectKey(NamedTuple):
 
 def check_key(key: ObjectKey) -> None:
     """Raises InvalidKeyError, naming the field and the reason, when ``key`` breaks an invariant."""
-    _check_hash(key.chunk_hash)
+    _check_hash_length(len(key.chunk_hash))
     _check_model_name(key.model_name)
     _check_uint32("kv_rank", key.kv_rank)
     _check_uint32("object_group_id", key.object_group_id)
@@ -74,8 +74,8 @@ def decode_keys(batch: common_pb2.KeyBatch) -> list[ObjectKey]:
     count = len(hashes)
     if count > MAX_BATCH_KEYS:
         raise InvalidKeyError(f"a batch of {count} keys is over the limit of {MAX_BATCH_KEYS}; split it")
-    for chunk_hash in hashes:
-        _check_hash(chunk_hash)
+    for length in set(map(len, hashes)):
+        _check_hash_length(length)
     for model_name in set(batch.model_name):
         _check_model_name(model_name)
     for salt in set(batch.cache_salt):
@@ -102,9 +102,9 @@ def _expand(name: str, column: Sequence[_T], count: int) -> Iterable[_T]:
     raise InvalidKeyError(f"column {name} has {len(column)} entries; expected 1 or {count}")
 
 
-def _check_hash(chunk_hash: bytes) -> None:
-    if not 1 <= len(chunk_hash) <= MAX_HASH_BYTES:
-        raise InvalidKeyError(f"chunk_hash has {len(chunk_hash)} bytes; expected 1 to {MAX_HASH_BYTES}")
+def _check_hash_length(length: int) -> None:
+    if not 1 <= length <= MAX_HASH_BYTES:
+        raise InvalidKeyError(f"chunk_hash has {length} bytes; expected 1 to {MAX_HASH_BYTES}")
 
 
 def _check_model_name(model_name: str) -> None:

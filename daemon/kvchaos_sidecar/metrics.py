@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterable, Sequence
+from itertools import product
 
 from prometheus_client import (
     CollectorRegistry,
@@ -15,12 +16,14 @@ from prometheus_client import (
 )
 
 from kvchaos.results import Result
+from kvchaos_sidecar.metric_children import MetricChildren
 from kvchaos_sidecar.outcome import Outcome
 from kvchaos_sidecar.rule_series import RuleSeries
 from kvchaos_sidecar.rules.governor import FaultSnapshot
 from kvchaos_sidecar.rules.verdict import Verdict
 from kvchaos_sidecar.sessions.session import EndReason
 
+MOVING_OPERATIONS = ("load", "store")
 KEY_OPERATIONS = ("store", "lookup", "load", "delete")
 REQUEST_OPERATIONS = (
     "open_session",
@@ -75,33 +78,46 @@ class Metrics:
         ProcessCollector(registry=registry)
 
     def _define_traffic(self, registry: CollectorRegistry) -> None:
-        self._requests = Counter(
-            "kvchaos_requests_total", "Calls answered.", ["op", "result_code"], registry=registry
+        self._requests = MetricChildren(
+            Counter("kvchaos_requests_total", "Calls answered.", ["op", "result_code"], registry=registry),
+            product(REQUEST_OPERATIONS, ("ok",)),
         )
-        self._durations = Histogram(
-            "kvchaos_request_duration_seconds",
-            "Time from the first to the last byte of a call, without open_session, by how it came out.",
-            ["op", "outcome"],
-            buckets=_DURATION_BUCKETS_S,
-            registry=registry,
+        self._durations = MetricChildren(
+            Histogram(
+                "kvchaos_request_duration_seconds",
+                "Time from the first to the last byte of a call, without open_session, by how it came out.",
+                ["op", "outcome"],
+                buckets=_DURATION_BUCKETS_S,
+                registry=registry,
+            ),
+            product(TIMED_OPERATIONS, Outcome),
         )
         self._load_keys = Histogram(
             "kvchaos_load_keys", "Keys in one load batch.", buckets=_BATCH_BUCKETS, registry=registry
         )
-        self._keys = Counter(
-            "kvchaos_keys_total",
-            "Keys answered, by what became of them.",
-            ["op", "result"],
-            registry=registry,
+        self._keys = MetricChildren(
+            Counter(
+                "kvchaos_keys_total",
+                "Keys answered, by what became of them.",
+                ["op", "result"],
+                registry=registry,
+            ),
+            product(KEY_OPERATIONS, (result.label for result in Result)),
         )
-        self._bytes = Counter(
-            "kvchaos_bytes_total", "Bytes of objects that moved.", ["op", "transport"], registry=registry
+        self._bytes = MetricChildren(
+            Counter(
+                "kvchaos_bytes_total", "Bytes of objects that moved.", ["op", "transport"], registry=registry
+            ),
+            product(MOVING_OPERATIONS, TRANSPORTS),
         )
-        self._transfer_failures = Counter(
-            "kvchaos_transfer_failures_total",
-            "Granted objects whose bytes did not arrive whole.",
-            ["op", "transport"],
-            registry=registry,
+        self._transfer_failures = MetricChildren(
+            Counter(
+                "kvchaos_transfer_failures_total",
+                "Granted objects whose bytes did not arrive whole.",
+                ["op", "transport"],
+                registry=registry,
+            ),
+            product(MOVING_OPERATIONS, TRANSPORTS),
         )
         self._backend_errors = Counter(
             "kvchaos_backend_errors_total",
@@ -109,20 +125,6 @@ class Metrics:
             ["backend", "result"],
             registry=registry,
         )
-        for operation in REQUEST_OPERATIONS:
-            self._requests.labels(operation, "ok")
-        self._durations_of = {
-            (operation, outcome): self._durations.labels(operation, outcome)
-            for operation in TIMED_OPERATIONS
-            for outcome in Outcome
-        }
-        for operation in KEY_OPERATIONS:
-            for result in Result:
-                self._keys.labels(operation, result.label)
-        for transport in TRANSPORTS:
-            for operation in ("load", "store"):
-                self._bytes.labels(operation, transport)
-                self._transfer_failures.labels(operation, transport)
         for failure in FAILURES:
             self._backend_errors.labels(self._backend, failure.label)
 
@@ -204,7 +206,7 @@ class Metrics:
 
     def answered(self, operation: str, code: str) -> None:
         """One call was answered with a gRPC status."""
-        self._requests.labels(operation, code).inc()
+        self._requests[operation, code].inc()
 
     def recording_lost(self, events: int) -> None:
         """So many events were not recorded."""
@@ -212,7 +214,7 @@ class Metrics:
 
     def took(self, operation: str, outcome: Outcome, seconds: float) -> None:
         """One call took so long."""
-        self._durations_of[operation, outcome].observe(seconds)
+        self._durations[operation, outcome].observe(seconds)
 
     def load_batch(self, keys: int) -> None:
         """A load of so many keys came in."""
@@ -221,7 +223,7 @@ class Metrics:
     def keys(self, operation: str, results: Iterable[Result]) -> None:
         """What became of the keys of one batch."""
         for result, count in Tally(results).items():
-            self._keys.labels(operation, result.label).inc(count)
+            self._keys[operation, result.label].inc(count)
 
     def backend_failed(self, answers: Iterable[object]) -> bool:
         """Counts the failures in what the backend answered for the keys of one batch. True when there are."""
@@ -233,8 +235,8 @@ class Metrics:
 
     def moved(self, operation: str, transport: str, size_bytes: int, failed: int = 0) -> None:
         """So many bytes of objects arrived; so many objects did not."""
-        self._bytes.labels(operation, transport).inc(size_bytes)
-        self._transfer_failures.labels(operation, transport).inc(failed)
+        self._bytes[operation, transport].inc(size_bytes)
+        self._transfer_failures[operation, transport].inc(failed)
 
     def judged(self, verdict: Verdict) -> None:
         """Rules looked at a batch."""

@@ -8,6 +8,8 @@ instead, and reads back as that one.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from kvchaos.keys import ObjectKey, check_key
 
 SUFFIX = b".data"
@@ -20,16 +22,12 @@ _UNSALTED_FIELDS = 4
 
 def to_file_name(key: ObjectKey) -> bytes | None:
     """The name of the object's file, UTF-8; None when a directory cannot hold such a name."""
-    model = key.model_name.replace("/", _SLASH)
-    stem = f"{model}@{key.kv_rank:#010x}@{key.object_group_id:x}@{key.chunk_hash.hex()}"
-    salt = f"@{key.cache_salt}" if key.cache_salt else ""
-    try:
-        name = f"{stem}{salt}".encode() + SUFFIX
-    except UnicodeEncodeError:
+    chunk_hash, model_name, kv_rank, object_group_id, cache_salt = key
+    around = _around_hash(model_name, kv_rank, object_group_id, cache_salt)
+    if around is None:
         return None
-    if len(name) > MAX_NAME_BYTES or b"/" in name or b"\0" in name:
-        return None
-    return name
+    name = chunk_hash.hex().encode().join(around)
+    return name if len(name) <= MAX_NAME_BYTES else None
 
 
 def from_file_name(name: bytes) -> ObjectKey | None:
@@ -42,6 +40,23 @@ def from_file_name(name: bytes) -> ObjectKey | None:
     except ValueError:
         return None
     return key if to_file_name(key) == name else None
+
+
+@lru_cache(maxsize=1024)
+def _around_hash(
+    model_name: str, kv_rank: int, object_group_id: int, cache_salt: str
+) -> tuple[bytes, bytes] | None:
+    """What stands before and after the hash, the same for a whole prompt; None when no name can hold it."""
+    model = model_name.replace("/", _SLASH)
+    salt = f"@{cache_salt}" if cache_salt else ""
+    try:
+        before = f"{model}@{kv_rank:#010x}@{object_group_id:x}@".encode()
+        after = salt.encode() + SUFFIX
+    except UnicodeEncodeError:
+        return None
+    if any(forbidden in part for forbidden in (b"/", b"\0") for part in (before, after)):
+        return None
+    return before, after
 
 
 def _parse(stem: str) -> ObjectKey:

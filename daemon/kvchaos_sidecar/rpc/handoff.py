@@ -103,8 +103,10 @@ class HandoffConnection:
 
         def readable() -> None:
             try:
-                while (packet := self._read_packet()) is not None:
+                packet = self._read_packet()
+                if packet is not None:
                     take(packet)
+                    return
             except BlockingIOError:
                 return
             except DecodeError as error:
