@@ -74,6 +74,8 @@ class AdapterMemory(ABC):
 
     l1_memory_desc: L1MemoryDesc | None = None
     """What the adapter may register with a network or a device."""
+    copies: bool
+    """Whether bytes are copied as an adapter gets its memory, or when it is done with it."""
 
     @abstractmethod
     def for_load(self, view: memoryview) -> Buffer:
@@ -87,6 +89,8 @@ class AdapterMemory(ABC):
 class StagedMemory(AdapterMemory):
     """The adapter works on the memory that is granted to the client, without a copy in between."""
 
+    copies = False
+
     def for_load(self, view: memoryview) -> Buffer:
         return Buffer(HostObject(view))
 
@@ -99,6 +103,8 @@ class RegisteredMemory(AdapterMemory):
 
     The memory that is granted to clients cannot be registered, because it is no single run.
     """
+
+    copies = True
 
     def __init__(self, size: int) -> None:
         """Reserves ``size`` bytes; the kernel finds pages for them as they are used."""

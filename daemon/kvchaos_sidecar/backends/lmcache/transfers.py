@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
+from typing import TypeVar
 
 from kvchaos.keys import ObjectKey
 from kvchaos.results import Result
@@ -21,6 +22,8 @@ from kvchaos_sidecar.backends.lmcache.in_flight import InFlight
 from kvchaos_sidecar.backends.lmcache.memory import AdapterMemory, Buffer
 from kvchaos_sidecar.backends.repeats import without_repeats
 from kvchaos_sidecar.backends.staging import StagedObject, StagedRead
+
+_T = TypeVar("_T")
 
 _THREADS = 2
 _OBJECTS_PER_STORE = 512
@@ -88,12 +91,10 @@ class Transfers:
     async def _load(
         self, keys: Sequence[ObjectKey], leases: Sequence[StagedRead]
     ) -> list[ReadLease | Result]:
-        buffers = await self._blocking.run(
-            lambda: _borrow(self._memory.for_load, (lease.view for lease in leases))
-        )
+        buffers = await self._beside(lambda: _borrow(self._memory.for_load, (lease.view for lease in leases)))
         with self._lent(buffers, leases):
             loaded = await self._adapter.load(keys, [buffer.memory_object for buffer in buffers])
-        await self._blocking.run(partial(_land, buffers, loaded))
+        await self._beside(partial(_land, buffers, loaded))
         failed = [position for position, whole in enumerate(loaded) if not whole]
         there = await self.present([keys[position] for position in failed])
         results: list[ReadLease | Result] = list(leases)
@@ -110,7 +111,7 @@ class Transfers:
 
     async def _store(self, batch: Sequence[StagedObject]) -> list[Result]:
         keys = [staged.key for staged in batch]
-        buffers = await self._blocking.run(
+        buffers = await self._beside(
             lambda: _borrow(self._memory.for_store, (staged.view for staged in batch))
         )
         with self._lent(buffers, batch):
@@ -121,6 +122,10 @@ class Transfers:
         # The outcome is one for the whole task, and adapters that are full skip keys and report success.
         missing = Result.NO_SPACE if outcome.is_successful() else Result.IO_ERROR
         return [Result.OK if there else missing for there in await self.present(keys)]
+
+    async def _beside(self, work: Callable[[], _T]) -> _T:
+        """The value of ``work()``, in a thread where it copies bytes: nothing less is worth a thread."""
+        return await self._blocking.run(work) if self._memory.copies else self._blocking.run_here(work)
 
     @contextmanager
     def _lent(self, buffers: Sequence[Buffer], owners: Sequence[object]) -> Iterator[None]:
