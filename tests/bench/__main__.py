@@ -40,7 +40,7 @@ def main() -> int:
         results.save()
         print(f"{name}: {len(results.rows)} rows in {time.monotonic() - started:.0f} s", flush=True)
     runs = {path.stem: Results.read(path) for path in sorted(folder.glob("*.json"))}
-    report.write(runs, options.page)
+    report.write(runs, options.page or (folder / PAGE.name if options.short else PAGE))
     for cells in report.target_table(runs):
         print("{:<68} {:>20} {:>14} {:>14}  {}".format(*cells))
     return failed
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("parts", nargs="*", type=_part, metavar="PART", help=f"of {', '.join(PARTS)}")
     parser.add_argument("--short", action="store_true", help="fewer cases and rounds: about five minutes")
     parser.add_argument("--report", action="store_true", help="only write the page, from kept results")
-    parser.add_argument("--page", type=Path, default=PAGE, help="where the page goes")
+    parser.add_argument("--page", type=Path, help="where the page goes; with --short beside its results")
     return parser
 
 

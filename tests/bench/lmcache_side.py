@@ -24,7 +24,7 @@ from lmcache.v1.memory_management import MemoryObj
 
 _ALIGNMENT = 4096
 _SETTLE_S = 0.002
-_ENOUGH_S = 4.0
+_ENOUGH_S = 3.0
 """A case that has taken so long ends with fewer rounds, but with at least so many:"""
 _FEWEST_ROUNDS = 5
 _PATTERN = 101

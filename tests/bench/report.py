@@ -21,7 +21,8 @@ _INTRODUCTION = """\
 # Benchmarks
 
 Written by `make bench`; every number comes from the run that its section names. `make bench-short` takes
-about five minutes, `make bench-NAME` runs one part ({parts}).
+about five minutes and writes its page beside its results in `.cache/bench/short`, `make bench-NAME` runs
+one part ({parts}).
 
 All sides of a case are measured in turn (A B C A B C ...), one round each, by the runner of
 `lmcache bench l2`; shown are medians and ratios of medians. A ratio says how many times as fast the sidecar
