@@ -29,6 +29,12 @@ class Choice(NamedTuple):
     """For status: who wanted it, or why a faster one was passed over."""
 
 
+def require_known(name: str) -> None:
+    """Raises ValueError for a name that :func:`choose_attention` does not know."""
+    if name not in NAMES:
+        raise ValueError(f"unknown attention {name!r}; known: {', '.join(NAMES)}")
+
+
 def choose_attention(name: str, heads: Heads, device: torch.device, dtype: torch.dtype) -> Choice:
     """The implementation called ``name``; for "auto" the fastest one that runs on this machine.
 
@@ -38,15 +44,14 @@ def choose_attention(name: str, heads: Heads, device: torch.device, dtype: torch
     Raises:
         ValueError: an unknown name, or one that cannot run here; the message says why.
     """
+    require_known(name)
     if name == "auto":
         return _fastest(heads, device, dtype)
     if name == SdpaGaps.name:
         return Choice(SdpaGaps(), ASKED_FOR)
     if name == Flex.name:
         return _flex(heads, device, dtype)
-    if name == Varlen.name:
-        return Choice(_varlen(heads, device, dtype), ASKED_FOR)
-    raise ValueError(f"unknown attention {name!r}; known: {', '.join(NAMES)}")
+    return Choice(_varlen(heads, device, dtype), ASKED_FOR)
 
 
 def _fastest(heads: Heads, device: torch.device, dtype: torch.dtype) -> Choice:

@@ -13,7 +13,7 @@ import torch
 
 from kvchaos.client import L2Client
 from kvchaos.errors import ConfigError
-from kvchaos_blend.attention.choose import NAMES, choose_attention
+from kvchaos_blend.attention.choose import NAMES, choose_attention, require_known
 from kvchaos_blend.chunks import DEFAULT_CHUNK_TOKENS, KeySpace
 from kvchaos_blend.l2 import L2Store
 from kvchaos_blend.loading import choose_device, choose_dtype, load
@@ -123,6 +123,7 @@ def _worker(arguments: Namespace, client: L2Client) -> Worker:
         arguments.model_name or arguments.model, arguments.chunk_tokens, arguments.cache_salt, arguments.ranks
     )
     device, dtype = choose_device(arguments.device), choose_dtype(arguments.dtype)
+    require_known(arguments.attention)
     loaded = load(arguments.model, dtype, device, arguments.allow_download)
     attention, attention_reason = choose_attention(
         arguments.attention, heads_of(loaded.hf_model.config), device, dtype
